@@ -108,8 +108,8 @@ POSTS = {
         [
             (
                 '"HEARTBEAT [a#consumer-1] [thrd:main]: Group \\"pay\\" heartbeat error response '
-                "in state up (join-state steady, 1 partition(s) assigned): Broker: Group rebalance in "
-                'progress"}'
+                "in state up (join-state steady, 1 partition(s) assigned): Broker: Group "
+                'rebalance in progress"}'
             ),
         ],
         [("pay", 1)],
