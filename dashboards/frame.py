@@ -15,6 +15,7 @@ OVERVIEW, GROUP, STREAMS, AGENT = (
 """The dashboards' uids."""
 
 NEEDS_WHOLE_GROUPS = "none seen: needs a hub, or the role standalone"
+NEEDS_FINAL_INCIDENTS = "none ended ten minutes ago; needs a hub, or the role standalone"
 NEEDS_COORDINATORS = "needs the source groups"
 """Texts of panels without data."""
 

@@ -5,6 +5,7 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard, Row
 from dashboards.frame import (
     GROUP,
     NEEDS_COORDINATORS,
+    NEEDS_FINAL_INCIDENTS,
     NEEDS_WHOLE_GROUPS,
     OF_CLUSTER,
     Episodes,
@@ -144,7 +145,7 @@ def _incidents(made: Dashboard) -> None:
         " Counted ten minutes after its end." + SEEN_BY,
         queries=(Query(f"sum by (kind) ({counted})", "{{kind}}"),),
         page=to_page("group"),
-        needs=NEEDS_WHOLE_GROUPS,
+        needs=NEEDS_FINAL_INCIDENTS,
     )
     made.with_panel(bars(about))
 

@@ -10,6 +10,7 @@ from dashboards.frame import (
     AGENT,
     GROUP,
     NEEDS_COORDINATORS,
+    NEEDS_FINAL_INCIDENTS,
     NEEDS_WHOLE_GROUPS,
     OVERVIEW,
     STREAMS,
@@ -21,6 +22,7 @@ from tests.dashboards.promql import metrics_of
 from tests.dashboards.written import DASHBOARDS, LIGHT, PANELS
 
 NAMES = {code.label: ON_DARK[code] for code in RebalanceStatus}
+FINAL_INCIDENTS = {"kafka_group_incidents_total"}
 WHOLE_GROUPS = {
     "kafka_group_incident_ongoing",
     "kafka_group_incidents_total",
@@ -139,7 +141,8 @@ def test_what_needs_a_source_says_so_where_it_is_empty(panel: dict[str, Any]) ->
     wanted = {
         needs
         for metrics, needs in (
-            (WHOLE_GROUPS, NEEDS_WHOLE_GROUPS),
+            (WHOLE_GROUPS - FINAL_INCIDENTS, NEEDS_WHOLE_GROUPS),
+            (FINAL_INCIDENTS, NEEDS_FINAL_INCIDENTS),
             (COORDINATORS, NEEDS_COORDINATORS),
         )
         for target in panel["targets"]
