@@ -49,7 +49,13 @@ def ask(url: str, what: str, answer_type: Any = Any, **query: object) -> Any:
         with error:
             raise RecordsError(f"{place}: {_complaint(error)}") from error
     except (OSError, *MALFORMED) as error:
-        raise RecordsError(f"{place}: {error}; wanted a running agent or hub") from error
+        raise RecordsError(f"{place}: {_cause(error)}; wanted a running agent or hub") from error
+
+
+def _cause(error: Exception) -> object:
+    """Return an error without the wrapping of urllib, in the system's words."""
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    return getattr(cause, "strerror", None) or cause
 
 
 def _without_user(url: str) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from typing import NamedTuple, Self, TextIO
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from metrics.model.palette import TERMINAL
 from metrics.model.status import RebalanceStatus
 
 _STEP_S = 0.5
@@ -24,6 +25,7 @@ _FAMILIES = {
 }
 """The metrics shown, and the labels that name a row."""
 _PEAK = "_peak"
+_SGR = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
 
 
 class Row(NamedTuple):
@@ -117,7 +119,7 @@ class LiveView:
             f"{self._heading}  {self._format_elapsed()}",
             f"> {self._caption}",
             "",
-            *table(found),
+            *table(found, paint),
         ]
         back = f"\x1b[{self._lines}A" if self._lines else ""
         self._lines = len(lines)
@@ -132,12 +134,23 @@ class LiveView:
         return f"{time.monotonic() - self._begun_s:5.1f} s"
 
 
-def table(found: list[Row]) -> list[str]:
+def paint(status: RebalanceStatus, text: str) -> str:
+    """Return a text in the terminal's own colour of a status."""
+    colour = TERMINAL.get(status)
+    return text if colour is None else f"\x1b[{_SGR[colour]}m{text}\x1b[m"
+
+
+def table(
+    found: list[Row], paint: Callable[[RebalanceStatus, str], str] = lambda _, text: text
+) -> list[str]:
     """Return a table of the rows: a group's line, then its members'."""
     width = max([len(row.client_id) + 2 for row in found if row.client_id], default=10)
     lines = [f"{'':{width}}  {'now':<24}highest of late"]
     for row in found:
         name = f"  {row.client_id}" if row.client_id else row.group
-        now, peak = (f"{code:>2} {code.label}" for code in (row.status, row.peak))
-        lines.append(f"{name:{width}}  {now:<24}{peak}")
+        now, peak = (
+            paint(code, f"{f'{code:>2} {code.label}':<{cells}}")
+            for code, cells in ((row.status, 24), (row.peak, 0))
+        )
+        lines.append(f"{name:{width}}  {now}{peak}")
     return lines

@@ -45,21 +45,11 @@ from aggregation.explain.hanging_lines import hang
 from aggregation.explain.incident_words import headline
 from aggregation.incidents.answers import IncidentAnswer
 from aggregation.live.group_search import contains
-from metrics.model.status import RebalanceStatus as S
+from metrics.model.palette import TERMINAL
 
 _LAST = 200
 """Incidents to ask for: the latest of all groups."""
-_FAMILIES = {
-    "blue": {S.COORDINATOR_REQUESTED, S.NEW_MEMBER},
-    "red": {S.UNKNOWN_MEMBER, S.STALE_MEMBER, S.DROPPED_GROUP},
-    "magenta": {S.USER_REQUESTED},
-    "green": {S.METADATA_CHANGED, S.SUBSCRIPTION_CHANGED},
-    "yellow": {S.RETRY_ON_ERROR},
-    "cyan": {S.REVOCATION_NEEDED, S.ASSIGNMENT_PROBING, S.VERSION_PROBING, S.ENDPOINT_UPDATE},
-}
 _SCROLL_BAR, _TEXT_MARGINS = 1, 4
-_STYLES = {status: colour for colour, statuses in _FAMILIES.items() for status in statuses}
-"""The terminal's own colours, by family as in `metrics.model.palette`."""
 
 
 @dataclass(slots=True)
@@ -507,7 +497,7 @@ def _one_line(text: str, style: str) -> Text:
 
 def _style(status: int | None) -> str:
     found = status_of(status)
-    return "" if found is None else _STYLES.get(found, "")
+    return "" if found is None else TERMINAL.get(found, "")
 
 
 def _key(row: ListedGroup) -> str:

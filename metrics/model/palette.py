@@ -53,6 +53,16 @@ ON_LIGHT = {status: shades.light for status, shades in SHADES.items()}
 """Hex colour of each status on white, such as paper."""
 ON_DARK = {status: shades.dark for status, shades in SHADES.items()}
 """Hex colour of each status on black, such as Grafana's usual theme."""
+_CODES = {
+    "blue": (1, 2),
+    "red": (3, 4, 5),
+    "magenta": (6,),
+    "green": (7, 8),
+    "yellow": (9,),
+    "cyan": (10, 11, 12, 13),
+}
+TERMINAL = {RebalanceStatus(code): hue for hue, codes in _CODES.items() for code in codes}
+"""The terminal's own colours, by family; 0 has none."""
 _LIGHT_OF = {shades.dark: shades.light for shades in (*_SHADES, UNKNOWN)}
 _DARK = re.compile("|".join(_LIGHT_OF))
 AMOUNTS = ("#fdd071", "#ed8b79", "#ad5f99", "#514998")

@@ -227,7 +227,11 @@ def test_torn_line_is_left_out_and_told(spool: Path) -> None:
         (["h", "--from", "SPOOL"], 1, "no record of group 'h'; groups that were seen: g"),
         (["g", "--from", "/nowhere"], 1, "/nowhere: found no such file or folder"),
         (["g", "--from", "SPOOL/empty"], 1, "found no *.jsonl of a spool and no tables in it"),
-        (["g", "--from", "http://127.0.0.1:9"], 1, "wanted a running agent or hub"),
+        (
+            ["g", "--from", "http://127.0.0.1:9"],
+            1,
+            "127.0.0.1:9: Connection refused; wanted a running agent",
+        ),
         (["g", "--at", "noon"], 2, "found 'noon', wanted an ISO time"),
         (["g", "--last", "0"], 2, "--last"),
     ],

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from agent.demo.live_view import LiveView, Row, rows, table
+from agent.demo.live_view import LiveView, Row, paint, rows, table
 from metrics.model.status import RebalanceStatus
 
 _PAGE = """\
@@ -46,6 +46,12 @@ def test_rows_hold_groups_before_their_members_with_their_peaks() -> None:
 
 def test_the_table_shows_code_name_and_peak() -> None:
     assert table([_MEMBER])[1] == "  orders-1   3 UnknownMember         5 DroppedGroup"
+
+
+def test_on_a_terminal_a_status_has_its_own_colour() -> None:
+    assert table([_MEMBER], paint)[1] == (
+        "  orders-1  \x1b[31m 3 UnknownMember        \x1b[m\x1b[31m 5 DroppedGroup\x1b[m"
+    )
 
 
 def test_without_a_terminal_each_change_is_one_line() -> None:
