@@ -282,3 +282,18 @@ def test_live_pages_do_not_take_all_connections() -> None:
     from agent.web.pages.live_events import MAX_READERS  # noqa: PLC0415
 
     assert MAX_READERS < MAX_CONNECTIONS / 2
+
+
+def test_a_label_ends_within_the_timeline(tab: Tab, address: str) -> None:
+    tab.screen(390)
+    tab.open(f"{address}/group?group={STUCK}&minutes=5")
+    edges = (
+        "(() => { const end = document.querySelector('#plot').getBoundingClientRect().right;"
+        " return [...document.querySelectorAll('.brackets div')].map(e =>"
+        " e.getBoundingClientRect().right - end); })()"
+    )
+
+    labels = tab.run(edges)
+
+    assert labels
+    assert max(labels) <= 0
