@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from agent.config.hub import read_token
 from agent.runtime.pipeline import Positions
 from agent.sources.base import Source
@@ -64,14 +66,16 @@ def _context(
     source: SourceConfig,
     orphans: dict[str, dict[str, Any]],
 ) -> SourceContext:
+    row = REGISTRY.type_of(source)
+    position = positions.get(source.name)
     return SourceContext(
         cluster=config.cluster,
         host=config.host,
         timezone=config.timezone,
         is_watched=config.is_watched,
         app_of=config.app_of,
-        position=positions.get(source.name),
-        orphans=orphans.get(REGISTRY.type_of(source).name, {}),
+        position=position if row.origin_of is not None else decode_position(position),
+        orphans=orphans.get(row.name, {}),
     )
 
 
@@ -80,6 +84,16 @@ def _make_receiver(config: AgentConfig, positions: Positions) -> Source:
     from agent.hub.topic_intake import TopicReceiver  # noqa: PLC0415
 
     if config.hub.topic:
-        return TopicReceiver(config.status, positions.get(TopicReceiver.name))
+        return TopicReceiver(config.status, decode_position(positions.get(TopicReceiver.name)))
     token = read_token(config.hub.token_file)
-    return PushReceiver(token, config.status, positions.get(PushReceiver.name))
+    return PushReceiver(token, config.status, decode_position(positions.get(PushReceiver.name)))
+
+
+def decode_position(position: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a position as objects; streams of files are decoded one by one, by their tail."""
+    if position is None:
+        return None
+    return {
+        name: msgspec.json.decode(value) if isinstance(value, msgspec.Raw) else value
+        for name, value in position.items()
+    }

@@ -17,6 +17,7 @@ from agent.runtime.pipeline import Positions
 from agent.sources.base import Source
 from agent.wiring.agent import Agent
 from agent.wiring.agent_config import AgentConfig, load
+from agent.wiring.sources import decode_position
 from metrics.model.sample import Sample
 from metrics.model.status import RebalanceStatus as Status
 from tests.agent.observed import ScriptedSource, member, raised, synced
@@ -55,7 +56,9 @@ class Bench:
     def _make_sources(self, config: AgentConfig, positions: Positions) -> list[Source]:
         if config.host == "refused":
             raise ConfigError("no such rule")
-        self.sources = [ScriptedSource(name, positions.get(name)) for name in self.names]
+        self.sources = [
+            ScriptedSource(name, decode_position(positions.get(name))) for name in self.names
+        ]
         return list(self.sources)
 
     def run(
