@@ -2,7 +2,7 @@
 
 import sys
 
-from aggregation.spark.tables.ddl import athena, trino, trino_sync
+from aggregation.spark.tables.ddl import TRINO_PRECISION, TRINO_SCHEMA, athena, trino, trino_sync
 from aggregation.spark.tables.dictionary import TABLES
 
 
@@ -12,7 +12,7 @@ def statements(engine: str, location: str) -> list[str]:
         repairs = [f"MSCK REPAIR TABLE rebalances.{table}" for table in TABLES]
         return [athena(table, location) for table in TABLES] + repairs
     syncs = [trino_sync(table) for table in TABLES]
-    return [trino(table, location) for table in TABLES] + syncs
+    return [TRINO_PRECISION, TRINO_SCHEMA, *(trino(table, location) for table in TABLES), *syncs]
 
 
 if __name__ == "__main__":

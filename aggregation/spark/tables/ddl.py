@@ -8,6 +8,9 @@ import re
 
 from aggregation.spark.tables.dictionary import TABLES, Column, partition_of
 
+TRINO_PRECISION = "SET SESSION hive.timestamp_precision = 'MICROSECONDS'"
+"""First: a session has milliseconds by default, and refuses columns of microseconds."""
+TRINO_SCHEMA = "CREATE SCHEMA IF NOT EXISTS hive.rebalances"
 _TRINO = {
     "string": "VARCHAR",
     "bigint": "BIGINT",

@@ -52,5 +52,16 @@ def test_ddl_parses_and_has_every_column(
 
 @pytest.mark.parametrize("engine", ["trino", "athena"])
 def test_printed_statements_parse(engine: str) -> None:
-    text = ";\n".join(s for s in statements(engine, "s3://b/t") if s.startswith("CREATE"))
+    text = ";\n".join(
+        s for s in statements(engine, "s3://b/t") if s.startswith("CREATE TABLE") or "EXTERNAL" in s
+    )
     assert len(sqlglot.parse(text, dialect=engine)) == len(TABLES)
+
+
+def test_trino_gets_its_precision_and_its_schema_first() -> None:
+    """The Hive connector refuses TIMESTAMP(6) in a session with its default of milliseconds."""
+    precision, schema, *others = statements("trino", "s3://b/t")
+    assert precision == "SET SESSION hive.timestamp_precision = 'MICROSECONDS'"
+    assert schema == "CREATE SCHEMA IF NOT EXISTS hive.rebalances"
+    assert len(others) == 2 * len(TABLES)
+    assert any("TIMESTAMP(6)" in each for each in others)
