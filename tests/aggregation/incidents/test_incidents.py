@@ -118,6 +118,16 @@ def after(changes: list[Sample], *signals: Signal) -> list[Incident]:
     return analyze([*records(*START, *signals), *changes]).incidents[1:]
 
 
+def versions(*steps: tuple[float, str]) -> list[Sample]:
+    """Return the records of the application's version: time, value of new members."""
+    return [
+        replace(record, scope=Scope.CONSUMER, subject="member", field="version", after=version)
+        for (record, (_, version)) in zip(
+            lags(*((at, 0, 0) for at, _ in steps)), steps, strict=True
+        )
+    ]
+
+
 class TestKinds:
     def test_start_of_a_group_is_one_join_of_all(self) -> None:
         (found,) = analyze(records(*START)).incidents
@@ -155,6 +165,21 @@ class TestKinds:
 
         assert kinds([found]) == [(K.ROLLOUT, ["a", "b"])]
         assert len(found.rebalances) == 4
+
+    def test_rollout_names_the_version_that_it_brings(self) -> None:
+        def once(at: float, member: Member) -> list[Signal]:
+            return [left(at, member, "closed"), raised(2, at + 20.0, member)]
+
+        signals = [
+            *once(2000.0, A),
+            *round_of(2, 2020.5, A, B, C),
+            *once(2060.0, B),
+            *round_of(3, 2080.5, A, B, C),
+        ]
+        (found,) = after(versions((10.0, "1.4"), (2020.2, "1.5"), (2080.2, "1.5")), *signals)
+
+        assert found.kind is K.ROLLOUT
+        assert found.detail == {"field": "version", "before": "1.4", "after": "1.5"}
 
     def test_rollout_that_two_agents_see_is_one_incident_with_all_rebalances(self) -> None:
         """Each return is recorded twice; the third one is of a restart that was merged already."""
