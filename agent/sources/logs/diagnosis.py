@@ -29,6 +29,10 @@ _MARKS = (
         rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x4d\x3c\xb2\xa1|\x0a\x0d\x0d\x0a)",
         "a capture: use --source pcap",
     ),
+    (
+        rb"\A(?:BZh\d1AY|\xfd7zXZ|PK\x03\x04|\x28\xb5\x2f\xfd|\x04\x22\x4d\x18|7z\xbc\xaf)",
+        "a compressed file: unpack it; of compressed ones, gzip alone is read",
+    ),
     (rb'"rebalance_cnt"|"cgrp": ?\{', "statistics of librdkafka: use --source stats"),
     (
         rb"\[GroupCoordinator |\[GroupMetadataManager |\[KafkaServer id=|\[BrokerServer id=",
@@ -47,7 +51,7 @@ _MARKS = (
         f"Micronaut: set logger.levels.{_JAVA}=INFO, and write it to this log",
     ),
     (
-        rb"org\.apache\.kafka|\bo\.a\.k(?:afka)?\.|kafka-clients",
+        rb"org\.apache\.kafka|\bo\.a\.k(?:afka)?\.|kafka-clients|\[Consumer clientId=",
         f"Kafka's Java client, muted or of another kind: set the logger {_JAVA} to INFO",
     ),
     (
@@ -74,7 +78,7 @@ _CONSUMERS = re.compile(
     rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4)|\"rebalance_cnt\"|\"cgrp\": ?\{"
     rb"|\[GroupCoordinator |\[GroupMetadataManager |SRMSG18257|KafkaMessageListenerContainer"
     rb"|io\.micronaut\.configuration\.kafka|consumergroup/|Group member \(.{0,200}coor=#PID"
-    rb"|client/coordinator |#consumer-\d"
+    rb"|client/coordinator |#consumer-\d|\[Consumer clientId=[^\]\n]{0,300}, groupId=(?!null\])"
 )
 """Marks of a consumer or of another source's file: a producer's log names Kafka, too."""
 _FENCED = re.compile(rb"FENCED_INSTANCE_ID|fenced by (?:an)?other|group instance id .{0,80} fenced")

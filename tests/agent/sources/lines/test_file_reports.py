@@ -145,8 +145,16 @@ def test_empty_file_is_judged_once_it_has_lines(
     [
         b"INFO o.a.k.clients.producer.ProducerConfig - ProducerConfig values:",
         b"sent to kafka: order 17",
+        b"INFO [Consumer clientId=c, groupId=null] Seeking to offset 7",
         b"",
     ],
 )
 def test_log_of_a_producer_is_no_muted_consumer(head: bytes) -> None:
     assert describe_consumer(head) is None
+
+
+def test_client_of_a_group_whose_lines_show_no_member_is_muted() -> None:
+    found = describe_consumer(b"INFO [Consumer clientId=c-1, groupId=pay] Fetch position 7")
+
+    assert found is not None
+    assert "set the logger org.apache.kafka.clients.consumer to INFO" in found

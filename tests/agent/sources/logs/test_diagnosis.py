@@ -9,6 +9,10 @@ from agent.sources.logs.diagnosis import diagnose, diagnose_log
 NOTHING = ParserCounts(lines=1)
 HINTS = {
     b"hello": "no client of Kafka ('hello')",
+    b"BZh91AY&SY": "unpack it",
+    b"\xfd7zXZ\x00": "unpack it",
+    b"\x28\xb5\x2f\xfd\x04": "unpack it",
+    b"INFO [Consumer clientId=c, groupId=pay] Fetch position": "Kafka's Java client, muted",
     b"": "an empty file",
     b"\xd4\xc3\xb2\xa1\x02\x00": "--source pcap",
     b'{"name": "c#consumer-1", "cgrp": {"rebalance_cnt": 2}}': "--source stats",
