@@ -96,11 +96,15 @@ def analyze(
 
 
 def recent(analysis: Analysis, since: float) -> Analysis:
-    """Return what began at or after Unix seconds ``since``, or still goes on."""
-    return Analysis(
-        [r for r in analysis.rebalances if r.round.started_at >= since or r.round.is_open],
-        [i for i in analysis.incidents if i.started_at >= since or i.is_ongoing],
-    )
+    """Return what still went on at Unix seconds ``since``, or came later; incidents are whole."""
+    incidents = [i for i in analysis.incidents if i.ended_at is None or i.ended_at >= since]
+    theirs = {span.id for incident in incidents for span in incident.rebalances}
+    rounds = [
+        each
+        for each in analysis.rebalances
+        if each.round.id in theirs or each.round.ended_at >= since or each.round.is_open
+    ]
+    return Analysis(rounds, incidents)
 
 
 def latest_time(records: Iterable[Sample]) -> float:

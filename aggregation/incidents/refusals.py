@@ -8,7 +8,7 @@ Source: incidents.md 1a.6 and 2.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from aggregation.incidents.drafts import Draft
@@ -22,6 +22,8 @@ from metrics.tracking.source_traits import BROKER_SOURCES
 QUIET_S = 600.0
 RETRY_S = 1.0
 """Two lines of one error are nearer than this, two joins are not."""
+VIEWS_S = 2.0
+"""Log and wire of two agents show one error this near to each other."""
 _FENCED = {"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"}
 
 
@@ -49,12 +51,15 @@ def find_refusals(records: Sequence[Sample], now: float) -> dict[GroupRef, list[
     )
     refused = [record for record in records if _is_refusal(record)]
     begun = _starts_of_refused(records, {record.episode for record in refused} - {None})
+    found: dict[GroupRef, list[Refusal]] = defaultdict(list)
     for record in refused:
-        ref, at = member_of(record), parse_time(record.ts)
-        seconds = at - begun.get(record.episode or "", at)
-        members[GroupRef(record.cluster, record.group)][ref.key].errors.append(
-            Refusal(at, ref, record.reason or "", record.source, max(0.0, seconds))
-        )
+        at = parse_time(record.ts)
+        seconds = max(0.0, at - begun.get(record.episode or "", at))
+        error = Refusal(at, member_of(record), record.reason or "", record.source, seconds)
+        found[GroupRef(record.cluster, record.group)].append(error)
+    for group, errors in found.items():
+        for error in _drop_second_views(sorted(errors)):
+            members[group][error.member.key].errors.append(error)
     for record in records if members else ():
         of_group = members.get(GroupRef(record.cluster, record.group))
         if of_group is None or record.scope is not Scope.CONSUMER:
@@ -67,6 +72,28 @@ def find_refusals(records: Sequence[Sample], now: float) -> dict[GroupRef, list[
         ref: [draft for member in of_group.values() for draft in _drafts(member, now)]
         for ref, of_group in members.items()
     }
+
+
+def _drop_second_views(errors: Iterable[Refusal]) -> Iterator[Refusal]:
+    """Yield the errors, by time; of one that two agents saw by log and wire the first alone.
+
+    No member id links the two: a member that cannot join has none.
+    """
+    pending: dict[tuple[str, str | None], list[Refusal]] = defaultdict(list)
+    for error in errors:
+        alike = pending[error.member.client_id, name_error(error.reason)]
+        alike[:] = [each for each in alike if error.at - each.at <= VIEWS_S]
+        first = next((each for each in alike if _is_other_view(each, error)), None)
+        if first is None:
+            alike.append(error)
+            yield error
+        else:
+            alike.remove(first)
+
+
+def _is_other_view(first: Refusal, second: Refusal) -> bool:
+    is_other = first.member.key != second.member.key
+    return is_other and first.source != second.source and bool(second.member.client_id)
 
 
 def _starts_of_refused(

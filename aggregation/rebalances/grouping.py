@@ -450,11 +450,16 @@ def _follow(cut: list[Segment]) -> list[_Island]:
     found: list[_Island] = []
     recent: list[_Island] = []
     latest: dict[int, _Island] = {}
+    seen: dict[_View, tuple[Segment, _Island]] = {}
     for segment in cut:
         at = segment.started_at
         recent = [island for island in recent if island.last_at + EPOCH_NOTICE_S >= at]
         same = [latest[g] for g in segment.generations if g in latest and latest[g] in recent]
         begins = _is_cause(segment) or any(_has_moved_on(i, segment) for i in recent[-1:])
+        view = _view_of(segment)
+        before = seen.get(view)
+        if before is not None and _is_same_event(before[0], segment):
+            same = [before[1]]
         joined = same or ([] if begins else recent[-1:])
         if not joined:
             joined = [_Island()]
@@ -462,7 +467,26 @@ def _follow(cut: list[Segment]) -> list[_Island]:
             recent += joined
         joined[0].add(segment)
         latest.update(dict.fromkeys(segment.generations, joined[0]))
+        if view is not None:
+            seen[view] = segment, joined[0]
     return found
+
+
+_View = tuple[tuple[str, ...], bool, RebalanceStatus | None] | None
+
+
+def _view_of(segment: Segment) -> _View:
+    """Return what a segment is about: a member's exit, or the cause of its rebalance."""
+    if not _is_cause(segment):
+        return None
+    code = None if segment.is_exit else cause_of(segment.steps[0])
+    return segment.member.key, segment.is_exit, code
+
+
+def _is_same_event(first: Segment, second: Segment) -> bool:
+    """Check that two agents report one event of a member: epochs are read at different moments."""
+    is_near = second.started_at <= first.ended_at + FOLLOW_UP_S
+    return first.agent != second.agent and is_near
 
 
 def _has_moved_on(island: _Island, segment: Segment) -> bool:
@@ -475,4 +499,6 @@ def _has_moved_on(island: _Island, segment: Segment) -> bool:
 
 
 def _is_cause(segment: Segment) -> bool:
-    return segment.is_exit or any(cause_of(step) for step in segment.steps[:1])
+    if segment.is_exit:
+        return segment.scope is not Scope.STREAMS  # its threads leave
+    return any(cause_of(step) for step in segment.steps[:1])

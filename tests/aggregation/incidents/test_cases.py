@@ -206,3 +206,31 @@ def test_member_that_two_agents_see_counts_once() -> None:
     assert incident.cost.member_seconds == pytest.approx(10.004)
     (rebalance,) = found.rebalances[1:]
     assert len({segment.member for segment in rebalance.round.consumers}) == 1
+
+
+def test_leave_and_join_that_two_agents_see_in_the_new_protocol_are_one_each() -> None:
+    """The client logs its join before it sends it, and an epoch that the wire does not show."""
+    start = whole(1, 0.0, ["a", "b"], group_type="consumer")
+    joins = [
+        *episode("c", 100.0, 101.0, 2, 2, agent="sidecar", group_type="consumer"),
+        *episode("c", 101.4, 101.5, 2, 3, agent="node", group_type="consumer"),
+    ]
+    left = [
+        record("c", at, change, 3, agent=agent, host="h", outcome=outcome, group_type="consumer",
+               episode=f"{agent}-c-out")
+        for agent, at in (("sidecar", 500.0), ("node", 500.001))
+        for change, outcome in (((0, 6), None), ((6, 0), Outcome.LEFT))
+    ]  # fmt: skip
+    follows = [
+        each
+        for agent in ("sidecar", "node")
+        for each in episode("a", 500.8, 501.0, 1, 4, agent=agent, group_type="consumer")
+    ]
+
+    found = analyze([*start, *joins, *left, *follows], now=600.0)
+
+    assert [(i.kind, len(i.rebalances)) for i in found.incidents[1:]] == [
+        (IncidentKind.MEMBER_JOINED, 1),
+        (IncidentKind.MEMBER_LEFT, 1),
+    ]
+    assert [d.member.client_id for i in found.incidents for d in i.departures] == ["c"]

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from aggregation.explain.incident_words import lag_growth
 from aggregation.incidents.answers import answer_of
-from aggregation.incidents.incidents import analyze
+from aggregation.incidents.incidents import analyze, recent
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
 from aggregation.incidents.recommendations import recommend
 from aggregation.rebalances.root_cause import Certainty
@@ -427,6 +427,26 @@ class TestKinds:
 
         assert found.detail == {"errors": 2, "error": "GROUP_AUTHORIZATION_FAILED"}
 
+    def test_refused_join_that_two_agents_see_counts_once(self) -> None:
+        """Replicas of one client id are refused at the same time, each in its own log."""
+        reason = "JoinGroup failed due to fatal error: Group authorization failed."
+        answer = "JoinGroup answered GROUP_AUTHORIZATION_FAILED"
+        replicas = [replace(A, client_id="d", origin=f"d{n}", host=f"pod-{n}") for n in (1, 2)]
+        node = [replace(each, host=f"10.0.0.{n}") for n, each in enumerate(replicas)]
+        logged = [signal(SignalKind.FAIL, 100.0, each, reason=reason) for each in replicas]
+        sent = [
+            signal(SignalKind.FAIL, 100.01, each, reason=answer, source=SourceKind.WIRE)
+            for each in node
+        ]
+        made = [*records(*logged), *records(*sent)]
+
+        found = analyze(made, now=110.0).incidents
+
+        assert [(i.kind, [m.host for m in i.members]) for i in found] == [
+            (K.JOIN_FAILED, ["pod-1"]),
+            (K.JOIN_FAILED, ["pod-2"]),
+        ]
+
     def test_process_that_joins_with_the_id_of_another_in_the_new_protocol(self) -> None:
         """The client logs why it fails, and a moment later that it has failed."""
         d = replace(A, client_id="d", origin="d", host="h-d", group_instance_id="i2")
@@ -761,6 +781,21 @@ class TestLag:
             None,
         )
         assert lag_growth(answer_of(found)) == []
+
+
+def test_recent_incidents_are_whole() -> None:
+    """A stuck member that came back a minute ago was dropped before the last two minutes."""
+    dropped = raised(5, 1_000.0, A, reason="poll interval expired")
+    back = [raised(2, 1_300.0, A), signal(SignalKind.SYNC, 1_300.6, A, generation=3)]
+    made = records(*START, dropped, *round_of(2, 1_001.0, B, C), *back, *round_of(3, 1_300.1, B, C))
+    whole = analyze(made, now=1_360.0)
+
+    last = recent(whole, since=1_240.0)
+
+    (found,) = last.incidents
+    assert (found.kind, len(found.rebalances)) == (K.POLL_TIMEOUT, 2)
+    assert {each.round.id for each in last.rebalances} == {span.id for span in found.rebalances}
+    assert recent(whole, since=1_301.0).incidents == []
 
 
 class TestAdviceOnAssignors:
