@@ -51,7 +51,9 @@ Examples:
     "--last", type=click.IntRange(min=1), default=20, show_default=True, help="So many, at most."
 )
 @click.option("--at", "at", metavar="TIME", help="The one at that time, or the last before (ISO).")
-@click.option("--since", metavar="DURATION", help="Those that were not over before the last 30m, 2h or 7d.")
+@click.option(
+    "--since", metavar="DURATION", help="Those that were going on in the last 30m, 2h or 7d."
+)
 @click.option("--verbose", is_flag=True, help="Every rebalance, not the incidents alone.")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def explain(  # noqa: PLR0913 - one argument an option

@@ -115,7 +115,7 @@ def test_revoke_callback_that_blocks(lab: Lab, tmp_path: Path) -> None:
 
 @pytest.mark.field
 def test_killed_member(lab: Lab, tmp_path: Path) -> None:
-    long = {"session_timeout_ms": "15000"}  # also a busy machine looks while it is silent
+    long = {"session_timeout_ms": "15000", "max_poll_interval_ms": "60000"}  # time to look
     with live_group(lab, tmp_path) as (group, url):
         members = {name: group.start(name, **long) for name in ("m1", "m2", "m3")}
         begun = group.settle(members, PARTITIONS)
