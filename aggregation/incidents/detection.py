@@ -121,7 +121,7 @@ class GroupHistory:
             known = self.drafts[-1]
         draft = known or self._begin(rebalance, roots)
         draft.rebalances.append(rebalance)
-        draft.sources |= {segment.source for segment in rebalance.round.segments} - {""}
+        draft.sources |= _find_sources(rebalance)
         draft.waits += find_waits(rebalance, self.present.values())
         self._depart(
             rebalance,
@@ -581,6 +581,14 @@ class GroupHistory:
                 self.away[key] = _Away(member=away.member, how=away.how, at=away.at, draft=first)
         for place, steps in self.steps.items():
             self.steps[place] = [(at, first if each is other else each) for at, each in steps]
+
+
+def _find_sources(rebalance: ExplainedRebalance) -> set[str]:
+    """Return the sources of what began each member's part, and of what ended it."""
+    found = {segment.source for segment in rebalance.round.segments}
+    for segment in rebalance.round.segments:
+        found |= {step.source for step in (*segment.steps, *segment.notes)}
+    return found - {""}
 
 
 def _find_first_notes(rebalance: ExplainedRebalance) -> dict[tuple[str, ...], float]:

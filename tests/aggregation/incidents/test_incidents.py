@@ -844,3 +844,13 @@ class TestAdviceOnAssignors:
 
 def settings(incident: Incident) -> set[str | None]:
     return {each.setting for each in recommend(incident)}
+
+
+def test_source_of_the_cause_is_one_of_the_incidents() -> None:
+    drop = raised(5, 100.0, A, reason="poll interval expired", source=SourceKind.LOGS)
+    back = signal(SignalKind.SYNC, 130.6, A, generation=3, source=SourceKind.WIRE)
+    stay = [replace(each, source=SourceKind.WIRE) for each in round_of(2, 100.5, B, C)]
+
+    (found,) = incidents(drop, *stay, back)
+
+    assert found.sources == ("logs", "wire")
