@@ -122,7 +122,7 @@ _PATTERNS = {
 _PREFIXES = tuple(re.compile("".join(parts), re.ASCII) for parts in _PATTERNS.values())
 _DATED = re.compile(
     r"\d{4}[-/.]\d\d[-/.]\d\d(?: \d\d:\d\d:\d\d[.,]\d+ (?![|\s{+-])"
-    rf"|T\d\d:\d\d:\d\d[^\s\[\]]{{0,24}} {{1,4}}{_LEVEL} )"
+    rf"|T\d\d:\d\d:\d\d[^\s\[\]]{{0,24}} {{1,4}}(?:{_LEVEL} |\[[a-z]))"
 )
 """The most frequent begins of a line, and no collector's."""
 _BRACKETS = re.compile(

@@ -44,6 +44,8 @@ _TIME_PAIR = re.compile(
     r"[\s,{]['\"]?@?(?:time|ts|timestamp)['\"]?\s?[:=]\s?['\"]?(\d[^'\"\n]{9,40})"
 )
 """Time of a line that does not begin with it, in logfmt or in an object behind the message."""
+_FIELD_BEGINS = frozenset((b'"', b"<", b"m", b"f", b"B"))
+"""First bytes of a line that may be the message of a record over several lines."""
 _AHEAD_BYTES = 64 << 10
 """Looked at once, before the first line with a process id is read."""
 _NEXT_LINES = 8
@@ -406,6 +408,8 @@ class LineParser:
 
     def _date_record(self, raw: bytes, arrival_at: float) -> float | None:
         """Return the time of a record over several lines, of which this line is the message."""
+        if raw.lstrip()[:1] not in _FIELD_BEGINS:
+            return None
         text = raw.decode("utf-8", "replace")
         if read_message(text) is None:
             return None
