@@ -37,11 +37,14 @@ _ENTITY = re.compile(rb"&(?:#39|#x27|quot|apos|gt|lt);")
 _MARKED = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=\[?(?:19|20)\d\d-\d\d-)")
 _MARKS = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=[\[\d])|[ \t]*(?:`{1,3}|\*\*| \|)[ \t\r]*$")
 """Marks of a chat and of Markdown around a line."""
+_STRINGS = re.compile(rb'(?:\{\s*"\w{1,64}"\s?:\s*)?\[\s*"[^"\n]{0,4096}"\s*,\s*"[^"\n]*"\s*[,\]]')
+"""A list of strings, as APIs of containers return a log."""
 _BYTE_LISTS = re.compile(rb'"MESSAGE"\s?:\s?\[\s?\d')
 """A message with colours, as `journalctl -o json` writes it."""
 _PRINTED_COLOURS = re.compile(rb"\x1b\[01;31m\x1b\[K|\^\[\[|(?<!\x1b)\[0(?:;39)?m(?!\])")
 """Colours within the text, as grep sets them, and colours whose escape was printed or lost."""
 _PRINTED_COLOUR = re.compile(rb"(?:\x1b|\^\[)?\[(?:\d{0,3}(?:;\d{1,3}){0,5}m(?!\])|K)")
+_ESCAPED_END = re.compile(rb"\\n(?:\[?(?:19|20)\d\d-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d)")
 _TYPOGRAPHY = (
     (b"\xc2\xa0", b" "),
     *((quote.encode(), b"'") for quote in "\u2018\u2019"),
@@ -113,6 +116,16 @@ def _replace_entities(data: bytes) -> bytes:
     return unescape(data.decode(errors="replace")).encode()
 
 
+def _has_escaped_ends(data: bytes) -> bool:
+    """Return whether a text is one string with the ends of its lines escaped."""
+    ends = data.count(b"\\n")
+    return ends > 3 * data.count(b"\n") and _ESCAPED_END.search(data) is not None
+
+
+def _replace_escapes(data: bytes) -> bytes:
+    return data.replace(b"\\n", b"\n").replace(b'\\"', b'"').replace(b"\\t", b"\t")
+
+
 def _replace_typography(data: bytes) -> bytes:
     for found, plain in _TYPOGRAPHY:
         data = data.replace(found, plain)
@@ -127,6 +140,7 @@ _COPIES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes], bytes]], ...] = 
         lambda data: _PRINTED_COLOUR.sub(b"", data),
     ),
     (lambda data: any(found in data for found, _ in _TYPOGRAPHY), _replace_typography),
+    (_has_escaped_ends, _replace_escapes),
 )
 """What a copy of a log shows, and how it is changed back."""
 
@@ -245,9 +259,9 @@ def _find_form(head: bytes) -> Split | None:
     text = head.lstrip()
     if text.startswith(b"[") and text[1:].lstrip()[:1] in {b"{", b""} and text[1:].strip():
         return _split_json
-    first = text.partition(b"\n")[0].strip()
-    if (dump := find_dump(head)) is not None:
+    if (dump := _find_strings(text) or find_dump(head)) is not None:
         return dump
+    first = text.partition(b"\n")[0].strip()
     if text.startswith(b"{") and _BYTE_LISTS.search(head) is not None:
         return _split_journal_json
     if text.startswith(b"{") and (_IS_OPEN.match(text) or b'}{"' in first or _is_export(first)):
@@ -255,6 +269,10 @@ def _find_form(head: bytes) -> Split | None:
     if head.startswith(b"---\n") and _YAML_TIME.search(head):
         return _split_yaml
     return _split_csv if _is_table(text[:_TABLE_BYTES]) else None
+
+
+def _find_strings(text: bytes) -> Split | None:
+    return None if _STRINGS.match(text) is None else _split_strings
 
 
 def _is_table(text: bytes) -> bool:
@@ -265,6 +283,8 @@ def _is_table(text: bytes) -> bool:
     except csv.Error:
         return False
     names = {name.partition(" [UTC]")[0].strip() for name in head}
+    if "Date and Time" in names:  # Windows' Event Viewer, whose message has no column's name
+        return True
     is_known = not names.isdisjoint(TIMES) and not names.isdisjoint(MESSAGES)
     return is_known and len(row) == len(head)
 
@@ -302,6 +322,15 @@ def _lines_of_document(
 
 def _encode(found: Any) -> str:
     return json.dumps(found, ensure_ascii=False, default=str)
+
+
+def _split_strings(data: bytes) -> Iterator[Any]:
+    """Yield the lines of a list of strings, which may be a field of an object."""
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(data)
+        lists = found.values() if isinstance(found, dict) else (found,)
+        for each in lists:
+            yield from (text for text in each if isinstance(text, str))
 
 
 def _split_json(data: bytes) -> Iterator[Any]:
@@ -359,6 +388,8 @@ def _split_csv(data: bytes) -> Iterator[Any]:
                 for name, value in row.items()
                 if isinstance(name, str) and isinstance(value, str)
             )
+            if isinstance(rest := row.get(None), list) and rest:
+                cells["message"] = rest[0]
             if "host" not in cells and "source" in cells:  # Graylog's
                 cells["host"] = cells["source"]
             yield cells

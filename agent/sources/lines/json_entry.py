@@ -45,7 +45,7 @@ TIMES = (
     "timeUnixNano", "observedTimeUnixNano", "_time", "eventTime", "datetime", "date", "t",
     "Timestamp", "@t", "log_time", "receiveTimestamp", "ingestionTime", "_timestamp",
     "TimeGenerated", "TimeStamp", "Date", "Time", "dt", "__time__", "_time_", "_messagetime",
-    "received_at", "EventTime", "ibm_datetime", "_ts", "TimeCreated",
+    "received_at", "EventTime", "ibm_datetime", "_ts", "TimeCreated", "Date and Time",
 )  # fmt: skip
 _LEVELS = (
     "level", "severity", "lvl", "severityText", "log.level", "levelname", "level_name", "@l",

@@ -398,7 +398,7 @@ class LineParser:
         if at is None and (pair := _TIME_PAIR.search(entry.text)) is not None:
             at = self.stamper.find(pair[1], arrival_at)
         if at is None:
-            at = self._date_record(raw, arrival_at)
+            at = self._date_record(raw, arrival_at, is_prefixed=bool(entry.origin))
         return self.stamper.find(self._line_before(), arrival_at) if at is None else at
 
     def _find_message(self, text: str) -> int:
@@ -406,15 +406,20 @@ class LineParser:
         anchors = () if self._reader is None else self._reader.anchors
         return min((at for at in map(text.find, anchors) if at >= 0), default=0)
 
-    def _date_record(self, raw: bytes, arrival_at: float) -> float | None:
+    def _date_record(self, raw: bytes, arrival_at: float, *, is_prefixed: bool) -> float | None:
         """Return the time of a record over several lines, of which this line is the message."""
-        if raw.lstrip()[:1] not in _FIELD_BEGINS:
+        prefix = _find_prefix(raw) if is_prefixed else b""
+        field = raw[len(prefix) :]
+        if field.lstrip()[:1] not in _FIELD_BEGINS:
             return None
-        text = raw.decode("utf-8", "replace")
+        text = field.decode("utf-8", "replace")
         if read_message(text) is None:
             return None
         parts = [part[begin:end] for part, begin, end in self.bytes_before()]
         before = b"".join(reversed(parts))
+        if prefix:  # of other streams in between
+            lines = before[-KEPT_BYTES:].splitlines(keepends=True)
+            before = b"".join(line[len(prefix) :] for line in lines if line.startswith(prefix))
         head = find_head(before, text)
         return None if head is None else self.unwrapper.find_time(head, arrival_at)
 
@@ -503,6 +508,12 @@ def _add_tail(pieces: Pieces, block: bytes, begin: int, end: int) -> Pieces:
         size += len(pieces[first])
     found = (*pieces[first:], near)
     return found if len(found) <= _MAX_PIECES else (b"".join(found)[-KEPT_BYTES:],)
+
+
+def _find_prefix(raw: bytes) -> bytes:
+    """Return a collector's prefix before a field in quotes, without what indents the field."""
+    head = raw[: raw.find(b'"')].rstrip(b" ")
+    return head + b" " if head else b""
 
 
 def _may_be_structured(entry: LogEntry, matchers: Matchers) -> bool:

@@ -46,12 +46,22 @@ _XML_TEXT = re.compile(
 )
 _XML_INSTANT = re.compile(r'<Instant epochSecond="(\d+)" nanoOfSecond="(\d+)"')
 _XML_MILLIS = re.compile(r'<millis>(\d+)</millis>|(?:timestamp|timeMillis)="(\d+)"')
+_WINDOWS_XML = re.compile(rb"<Event xmlns=.http://schemas\.microsoft\.com/win/")
+_WINDOWS_HEAD_BYTES = 1_024
+_WINDOWS_EVENT = re.compile(rb"Event\[\d+\]:?\s*\n\s+Log Name:")
+_WINDOWS_LIST = re.compile(rb"TimeCreated\s*: [^\n]*\n[A-Z][A-Za-z]{1,32}\s*:")
+_WINDOWS_FIELD = re.compile(r"^\s*([A-Z][A-Za-z ]{1,32}?)\s*: (.*?)\s*$", re.MULTILINE)
+_WINDOWS_CREATED = re.compile(r"<TimeCreated SystemTime=['\"]([^'\"]{10,40})['\"]")
+_WINDOWS_HOST = re.compile(r"<Computer>([^<]{1,255})</Computer>")
+_WINDOWS_DATA = re.compile(r"<Data(?: [^>]*)?>(.*?)</Data>", re.DOTALL)
 _XML_LEVEL = re.compile(r'<level>(\w+)</level>|level="(\w+)"')
 
 
 def find_dump(head: bytes) -> Split | None:
     """Return the splitter of a text whose head is of such a tool; None for any other."""
     text = head.lstrip()
+    if (windows := _find_windows(text)) is not None:
+        return windows
     if text.startswith(b"__CURSOR="):
         return _split_journal
     if _VERBOSE.match(text) is not None:
@@ -61,6 +71,46 @@ def find_dump(head: bytes) -> Split | None:
     if text.startswith(b"<") and _XML_HEAD.search(head) is not None:
         return split_xml
     return _split_collector if _RECORD_HEAD.search(head) is not None else None
+
+
+def _find_windows(text: bytes) -> Split | None:
+    """Return the splitter of an export of Windows' event log."""
+    if _WINDOWS_XML.search(text, 0, _WINDOWS_HEAD_BYTES) is not None:
+        return _split_windows_xml
+    if _WINDOWS_EVENT.match(text) is not None:
+        return _split_windows_text
+    return _split_windows_list if _WINDOWS_LIST.match(text) is not None else None
+
+
+def _split_windows_xml(data: bytes) -> Iterator[Any]:
+    """Yield the events of `wevtutil qe` and of Event Viewer."""
+    for _, _, body in _XML.findall(data.decode(errors="replace")):
+        at, host = _WINDOWS_CREATED.search(body), _WINDOWS_HOST.search(body)
+        yield {
+            "timestamp": at and at[1],
+            "host": host and host[1],
+            "message": unescape("\n".join(_WINDOWS_DATA.findall(body))),
+        }
+
+
+def _split_windows_text(data: bytes) -> Iterator[Any]:
+    """Yield the events of `wevtutil qe /f:text`."""
+    for event in re.split(r"(?m)^Event\[\d+\]:?\s*$", data.decode(errors="replace")):
+        head, found, message = event.partition("Description:")
+        if found:
+            fields = dict(_WINDOWS_FIELD.findall(head))
+            at, host = fields.get("Date"), fields.get("Computer")
+            yield {"timestamp": at, "host": host, "message": message.strip()}
+
+
+def _split_windows_list(data: bytes) -> Iterator[Any]:
+    """Yield the events of PowerShell's Format-List."""
+    for event in re.split(r"(?m)^(?=TimeCreated\s*:)", data.decode(errors="replace")):
+        head, found, message = event.partition("\nMessage")
+        if found:
+            fields = dict(_WINDOWS_FIELD.findall(head))
+            text = re.sub(r"\n\s+", "", message.partition(":")[2]).strip()
+            yield {"timestamp": fields.get("TimeCreated"), "message": text}
 
 
 def _split_journal(data: bytes) -> Iterator[Any]:

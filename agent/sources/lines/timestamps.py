@@ -83,6 +83,9 @@ _ZONE = rf"(?P<tail>{_A_ZONE}|{_HALF})?"
 
 _HOUR_S, _DAY_S = 3600.0, 86400.0
 _MONTHS_A_YEAR = 12
+_TAI64N = re.compile(r"@(4[\da-f]{15})([\da-f]{8})(?![\da-f])")
+"""Label of daemontools and s6; both count TAI from 1970 and ten seconds, without leap seconds."""
+_TAI_BEGIN_S = (1 << 62) + 10
 _RAN_BACK_S = 120.0
 """Threads write a little out of order, minutes are compared; a repeated hour goes back further."""
 _EPOCH_MIN_S, _EPOCH_MAX_S = 1_000_000_000, 4_102_444_800
@@ -270,6 +273,8 @@ class TimestampReader:
             if rest is not None and rest[3] == self._tail:
                 self._last_at = self._minute_at + _seconds(rest[1], rest[2])
                 return self._last_at
+        if text.startswith("@4") and (label := _TAI64N.match(text)) is not None:
+            return int(label[1], 16) - _TAI_BEGIN_S + int(label[2], 16) / 1e9
         if _TIME.search(text, 0, _HEAD_CHARS) is None:
             return None
         for form in (self._form, *_FORMS):

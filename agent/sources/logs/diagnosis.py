@@ -87,6 +87,9 @@ _CONSUMERS = re.compile(
 """Marks of a consumer or of another source's file: a producer's log names Kafka, too."""
 _FENCED = re.compile(rb"FENCED_INSTANCE_ID|fenced by (?:an)?other|group instance id .{0,80} fenced")
 _FIRST_LINE_CHARS = 80
+_DIGIT = re.compile(rb"\d")
+_MIN_WIDTH, _MIN_ENDS, _END_BYTES = 60, 4, 12
+"""Lines of one length by chance end alike: they are one message again."""
 
 
 def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
@@ -149,6 +152,7 @@ def diagnose(
     if _FENCED.search(sample):
         yield "a client was fenced: another one has the same group.instance.id, and this one dies"
     yield from _diagnose_version(sample)
+    yield from _diagnose_width(sample)
 
 
 def describe_consumer(sample: bytes) -> str | None:
@@ -171,6 +175,15 @@ def _diagnose_level(sample: bytes) -> Iterator[str]:
     """Yield what a log lacks that shows a drop of a client that it never names."""
     if _DROP.search(sample):
         yield f"a member is dropped, and nothing else is shown: {_AT_DEFAULT_LEVEL}"
+
+
+def _diagnose_width(sample: bytes) -> Iterator[str]:
+    """Yield at which width the lines are cut: the longest ones have one length and many ends."""
+    lines = sample.splitlines()[:-1]
+    width = max(map(len, lines), default=0)
+    ends = {_DIGIT.sub(b"0", line[-_END_BYTES:]) for line in lines if len(line) == width}
+    if width >= _MIN_WIDTH and len(ends) >= _MIN_ENDS:
+        yield f"lines are cut at {width} characters: what stood behind is lost, and may be a cause"
 
 
 def _diagnose_version(sample: bytes) -> Iterator[str]:

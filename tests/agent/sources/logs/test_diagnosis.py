@@ -77,3 +77,18 @@ def test_a_drop_alone_of_a_nameless_client_names_the_level() -> None:
     (note,) = diagnose_log(line.encode(), parser)
 
     assert "default level: set debug=cgrp" in note
+
+
+@pytest.mark.parametrize(
+    "ends", [("a joining group", "partitions: t-0", "memberId='c-1-", "x"), ("done 1",) * 4]
+)
+def test_lines_that_are_cut_at_a_width_are_noted(ends: tuple[str, ...]) -> None:
+    rows = [f"2026-11-20 13:20:0{n} INFO {end:.<120}"[:80] for n, end in enumerate(ends)]
+    cut = [f"{row[:60]}{end[:20]:*>20}" for row, end in zip(rows, ends, strict=True)]
+    sample = "\n".join((*cut, "short", "")).encode()
+
+    notes = list(diagnose(sample, ParserCounts(lines=3, events=2), 1))
+
+    assert [note[:30] for note in notes] == ["lines are cut at 80 characters"] * (
+        len(set(ends)) > 1
+    )
