@@ -23,6 +23,8 @@ from agent.sources.lines.locale_names import AFTERNOON, MONTHS, MORNING
 from agent.sources.lines.time_zone import find_zone
 
 _HEAD_CHARS = 160
+_BEFORE_CHARS = 1_024
+"""Searched before a message whose time is not in the head of its line."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTH_NUMBERS = {
     name[:length]: number
@@ -285,10 +287,11 @@ class TimestampReader:
 
     def find_before(self, text: str, end: int, arrival_at: float) -> float | None:
         """Return the last timestamp with a date before ``end``, where the message begins."""
-        if _TIME.search(text, 0, end) is None:
+        begin = max(0, end - _BEFORE_CHARS)
+        if _TIME.search(text, begin, end) is None:
             return None
         for form in _DATED_FORMS:
-            matches = list(form.anywhere.finditer(text, 0, end))
+            matches = list(form.anywhere.finditer(text, begin, end))
             if matches and (at := self._read(form, matches[-1], arrival_at)) is not None:
                 return at
         return None
