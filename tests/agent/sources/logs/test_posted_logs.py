@@ -104,6 +104,37 @@ POSTS = {
         ],
         [("connect", 7), ("connect", 0)],
     ),
+    "a commit that fails before a join without another cause, up to 2.7": (
+        [
+            java(
+                "08:31:50",
+                "Offset commit failed on partition t-41 at offset 109: "
+                "The coordinator is not aware of this member.",
+            ),
+            java("08:31:51", "(Re-)joining group"),
+            java("08:31:54", "Successfully joined group with generation 120"),
+        ],
+        [("pay", 3), ("pay", 0)],
+    ),
+    "a commit that fails, and an explicit cause, since 2.8": (
+        [
+            java("08:31:49", "Request joining group due to: group is already rebalancing"),
+            java(
+                "08:31:54",
+                "Successfully synced group in generation Generation{generationId=2, "
+                "memberId='c-1-1', protocol='range'}",
+            ),
+            java("08:31:54", "Adding newly assigned partitions: t-0"),
+            java(
+                "08:31:55",
+                "Offset commit failed on partition t-41 at offset 109: "
+                "The coordinator is not aware of this member.",
+            ),
+            java("08:32:49", "Request joining group due to: cached metadata has changed from (x)"),
+            java("08:32:49", "(Re-)joining group"),
+        ],
+        [("pay", 1), ("pay", 0), ("pay", 7)],
+    ),
     "reasons that a viewer has cut": (
         [
             java("13:20:05", "Request joining group due to: need to re-join wit..."),
