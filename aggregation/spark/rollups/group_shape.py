@@ -2,10 +2,13 @@
 
 Theory of operation. A day's shape is that after its last whole rebalance that nothing follows
 within a minute: members that were assigned in it, and those that own partitions. A member that went
-without a report owns nothing once another one has its partitions. A shape is compared with those of
-the seven days before that have one, so that a group which grows and shrinks daily has no news.
+without a report owns nothing once another one has its partitions. Under KIP-848 only those
+rebalance that get or lose partitions, so where no source shows assignments there is no shape. A
+shape is compared with those of a week, so that a group which grows and shrinks daily has no news,
+and pods of one Deployment count as one host.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
@@ -19,7 +22,10 @@ from metrics.model.partitions import parse_partitions
 from metrics.model.sample import Outcome, Sample, SampleKind, format_time
 
 DAYS = 7
-"""Days whose shapes are kept."""
+"""Shapes that are kept: one a day."""
+_WEEK_S = 7 * 86_400.0
+_POD = re.compile(r"-[a-z0-9]{5,10}-[a-z0-9]{5}$")
+"""The end of a Deployment's pod: the hash of its template, and its own."""
 _SETTLE_S = 60.0
 _SLACK_S = 5.0
 """An assignment is reported a little after the rebalance."""
@@ -57,7 +63,9 @@ def find_shape(
         owners = _find_owners(records, format_time(at + _SLACK_S))
         partitions = len(owners) or None
         present |= {key: each for each in owners.values() if (key := each.key) not in gone}
-    hosts = {member.host for member in present.values()} - {""}
+    if partitions is None and last.round.group_type == "consumer":
+        return None
+    hosts = {_POD.sub("", member.host) for member in present.values()} - {""}
     shown = sorted(hosts) if len(hosts) <= _MAX_HOSTS else ()
     return Shape(at, len(present), partitions, tuple(shown))
 
@@ -109,8 +117,8 @@ def describe_changes(shape: Shape, before: Sequence[Shape]) -> Mapping[str, str]
     """Return what is new in a shape, by name: members, partitions, hosts."""
     if not before:
         return {}
-    found = {}
-    last, counts = before[-1], [each.members for each in before]
+    found, last = {}, before[-1]
+    counts = [each.members for each in before if each.at > shape.at - _WEEK_S] or [last.members]
     if not min(counts) <= shape.members <= max(counts):
         found["members"] = f"{last.members}{CHANGED_TO}{shape.members}"
     known = [each.partitions for each in before if each.partitions is not None]

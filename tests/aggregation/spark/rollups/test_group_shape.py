@@ -2,6 +2,8 @@
 
 from datetime import date, timedelta
 
+from msgspec.structs import replace
+
 from aggregation.spark.rollups.daily_rebalances import Carried, GroupDays
 from aggregation.spark.rollups.group_shape import Shape, describe_changes
 from metrics.model.sample import Outcome, Sample, SampleKind
@@ -106,10 +108,37 @@ def test_more_partitions_are_a_change() -> None:
 
 
 def test_a_group_that_grows_and_shrinks_daily_has_no_news() -> None:
-    small, large = Shape(1.0, 3, 12, ("n1",)), Shape(2.0, 5, 12, ("n1",))
+    small, large = Shape(1.0, 3, 12, ("n1",)), Shape(2.0, 5, 12, ("n1",))  # on two days
 
     assert describe_changes(small, (small, large)) == {}
     assert describe_changes(Shape(3.0, 6, 12, ("n1",)), (small, large)) == {"members": "5 → 6"}
+
+
+def test_a_number_that_was_another_one_for_a_week_is_a_change_again() -> None:
+    small, large = Shape(1.0, 4, None, ("n1",)), Shape(2.0, 6, None, ("n1",))
+    later = Shape(20 * DAY_S, 4, None, ("n1",))
+
+    assert describe_changes(later, (small, large)) == {"members": "6 → 4"}
+
+
+def test_a_deploy_of_pods_is_no_change_of_hosts() -> None:
+    group = Group("pay-795699cgb-27cpb", "pay-795699cgb-667gz")
+    first = group.rebalance(0)
+    group.members.clear()
+    group.start("pay-8mlrp2ntj-2rslg", "pay-8mlrp2ntj-5vmcs")
+
+    assert shapes(first, group.rebalance(1)) == [{}, {}]
+
+
+def test_kip_848_without_assignments_has_no_shape() -> None:
+    group = Group("n1", "n2", "n3")
+    first = [replace(record, group_type="consumer") for record in group.rebalance(0)]
+    rebalance(group.members[:2], START_AT + DAY_S + 3600, S.COORDINATOR_REQUESTED, 3.0)
+    second = [replace(record, group_type="consumer") for record in group.take()]
+    hidden = [[r for r in day if r.field != "partitions"] for day in (first, second)]
+
+    assert shapes(*hidden) == [{}, {}]
+    assert shapes(first, second) == [{}, {}]
 
 
 def test_many_hosts_are_named_in_part() -> None:
