@@ -111,8 +111,9 @@ _PATTERNS = {
     "a time alone, of docker logs -t and of viewers": (
         rf"\s{{0,8}}(?P<time>{_ISO}|\d{{4}}[ -]\w{{2,3}}[ -]\d\d \d\d:\d\d:\d\d",
         r"|[A-Z][a-z]{2} \d\d?, \d{4} @ \d\d:\d\d:\d\d\.\d{1,9})",
-        r"(?:\s{1,8}\| |\s{1,8}(?=\{\"))",
+        r"(?:\s{1,8}\| |\s{1,8}(?=\{\"|\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d))",
     ),
+    "concurrently, before an object": (r"\[(?P<name>[\w.@/-]{1,64})\] (?=\{\")",),
     "pdsh, clush, turbo, lerna and templates of stern: a name before the application's time": (
         rf"(?!{_LEVEL}\W|\d+\W){_THREAD}",
         r"(?P<name>[A-Za-z\d][\w./-]{0,252}(?::\w{1,32})?)(?:: |\t)",
@@ -127,7 +128,7 @@ _DATED = re.compile(
 """The most frequent begins of a line, and no collector's."""
 _BRACKETS = re.compile(
     rf"\[(?:pod/|\s{{0,12}}\d{{1,10}}\.\d{{6}}\] |{_POD_OF_SET}[\] ]"
-    r"|\d{1,7}\] [\w.*/-]{1,255}: \[)"
+    r"|\d{1,7}\] [\w.*/-]{1,255}: \[|[\w.@/-]{1,64}\] \{\")"
 )
 _LABEL = re.compile(r'(\w{1,64})="([^"]{0,1024})"', re.ASCII)
 _POD_LABELS, _OTHER_LABELS = ("pod", "pod_name", "instance"), ("container", "host", "job", "unit")

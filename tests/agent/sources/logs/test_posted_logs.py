@@ -30,6 +30,37 @@ def connect(clock: str, text: str) -> str:
     return f"[2026-09-17 {clock},660] INFO {WORKER} {text} (o.a.k.X:1)"
 
 
+def franz(clock: str, text: str, **fields: str | int | None) -> str:
+    return json.dumps({"time": f"2026-11-20T{clock}Z", "level": "INFO", "msg": text, **fields})
+
+
+def within(line: str, depth: int) -> str:
+    """Return a line as the message of a runtime's object, and of a collector's around that."""
+    return line if not depth else within(json.dumps({"log": line, "stream": "stdout"}), depth - 1)
+
+
+FRANZ = (
+    franz(
+        "13:20:04",
+        "joined",
+        group="pay",
+        member_id=MEMBER,
+        instance_id=None,
+        generation=1,
+        balance_protocol="range",
+        leader="false",
+    ),
+    franz("13:20:05", "heartbeat errored", group="pay", err="REBALANCE_IN_PROGRESS"),
+    franz("13:20:08", "synced", group="pay", assigned="t[0]"),
+)
+JOINED = {"msg": "[ConsumerGroup] Consumer has joined the group", "memberId": MEMBER}
+PINO = (
+    JOINED | {"leaderId": "x"},
+    {"msg": "[Runner] The group is rebalancing, re-joining", "memberId": MEMBER}
+    | {"error": "The group is rebalancing, so a rejoin is needed"},
+    JOINED | {"leaderId": "x"},
+)
+
 POSTS = {
     "kafka-python's failed heartbeat, whose group a line above names": (
         [
@@ -134,6 +165,30 @@ POSTS = {
             java("08:32:49", "(Re-)joining group"),
         ],
         [("pay", 1), ("pay", 0), ("pay", 7)],
+    ),
+    **{
+        f"franz-go's JSON within {depth} objects": (
+            [within(line, depth) for line in FRANZ],
+            [("pay", 1), ("pay", 0)],
+        )
+        for depth in range(3)
+    },
+    **{
+        f"kafkajs through pino within {depth} objects": (
+            [
+                within(
+                    json.dumps({"level": 30, "time": 1795180805000, "groupId": "pay", **entry}),
+                    depth,
+                )
+                for entry in PINO
+            ],
+            [("pay", 1), ("pay", 0)],
+        )
+        for depth in range(3)
+    },
+    "objects behind concurrently's names": (
+        [f"[pay] {line}" for line in FRANZ],
+        [("pay", 1), ("pay", 0)],
     ),
     "reasons that a viewer has cut": (
         [
