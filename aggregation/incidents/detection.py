@@ -42,6 +42,8 @@ REJOIN_S = 2.0
 LOOP_COUNT = 3
 EFFECT_SLACK_S = 1.0
 """Two sources' times of one event differ by less; a cause that is later did not begin it."""
+CLOCKS_S = 2.0
+"""Clocks of two hosts differ by less."""
 
 _MODES = {
     DepartureKind.LEFT: DepartureMode.LEFT,
@@ -114,10 +116,13 @@ class GroupHistory:
         rejoins = {cause for cause in causes if self._is_rejoin(cause, noted)}
         causes = [cause for cause in causes if cause not in rejoins]
         self._note_expiry(rebalance, causes)
+        late = self._note_leave(causes)
+        causes = [cause for cause in causes if cause is not late]
         returns = self._find_returns(causes)
         roots = self._find_roots(rebalance, [cause for cause in causes if cause not in returns])
         known = None if rebalance.is_after_failure else self._find_draft(roots, returns)
-        if known is None and not roots and any(map(self._is_repeated, rejoins)):
+        is_more = late is not None or any(map(self._is_repeated, rejoins))
+        if known is None and not roots and is_more:
             known = self.drafts[-1]
         draft = known or self._begin(rebalance, roots)
         draft.rebalances.append(rebalance)
@@ -163,6 +168,27 @@ class GroupHistory:
         at = last.started_at
         went = MemberDeparture(member=word.member, how=DepartureMode.EXPIRED, at=at, is_silent=True)
         self._add_departure(last, went)
+
+    def _note_leave(self, causes: Sequence[Cause]) -> Cause | None:
+        """Take the leave of a member as the cause of the last round, and return it.
+
+        Its absence there was taken for an expiry: its clock is behind those of the others.
+        """
+        word = causes[0] if causes else None
+        away = None if word is None else self.away.get(word.member.key)
+        if word is None or away is None or word.kind is not IncidentKind.MEMBER_LEFT:
+            return None
+        draft = away.draft
+        is_inferred = draft.certainty is Certainty.INFERRED and away.how is DepartureMode.EXPIRED
+        is_last = draft is self.drafts[-1] and list(draft.members) == [away.member]
+        is_near = word.at <= draft.ended_at + CLOCKS_S
+        if not (is_inferred and is_last and is_near):
+            return None
+        draft.kind, draft.certainty, draft.reason = word.kind, word.certainty, word.reason
+        went = MemberDeparture(member=away.member, how=DepartureMode.LEFT, at=draft.started_at)
+        draft.departures[away.member] = went
+        self.away[word.member.key] = replace(away, how=went.how)
+        return word
 
     def _find_roots(self, rebalance: ExplainedRebalance, causes: list[Cause]) -> list[Cause]:
         """Return the causes that can have begun a rebalance: none is later than its effect."""

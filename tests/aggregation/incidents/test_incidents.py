@@ -783,6 +783,24 @@ class TestLag:
         assert lag_growth(answer_of(found)) == []
 
 
+def test_leave_on_a_clock_that_is_behind_is_no_expiry() -> None:
+    """The others rebalance before the leave that they follow, by the clock of who left."""
+    made = records(
+        *START,
+        *round_of(2, 100.0, A, B),
+        left(101.4, C, "closed"),
+        signal(SignalKind.SEEN, 150.0, A),
+    )
+
+    found = analyze(made, now=200.0).incidents[1:]
+
+    assert kinds(found) == [(K.MEMBER_LEFT, ["c"])]
+    assert [(went.how, went.returned_at) for went in found[0].departures] == [
+        (DepartureMode.LEFT, None)
+    ]
+    assert (found[0].certainty, found[0].reason) == (Certainty.SEEN, "closed")
+
+
 def test_recent_incidents_are_whole() -> None:
     """A stuck member that came back a minute ago was dropped before the last two minutes."""
     dropped = raised(5, 1_000.0, A, reason="poll interval expired")
