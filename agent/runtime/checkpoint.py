@@ -107,7 +107,11 @@ def _decode(path: Path, data: bytes) -> Checkpoint:
         raise msgspec.ValidationError(f"version is {version}, this agent knows {VERSION}")
     data.decode()  # msgspec.Raw does not check it
     read = msgspec.json.decode(data, type=_Read)
-    checkpoint = Checkpoint(**msgspec.structs.asdict(read))
+    copies = {  # which let go of the file's bytes
+        name: {stream: raw.copy() for stream, raw in position.items()}
+        for name, position in read.sources.items()
+    }
+    checkpoint = Checkpoint(**msgspec.structs.asdict(read) | {"sources": copies})
     if checkpoint.release != RELEASE:
         members = len(checkpoint.tracker.consumers)
         keys = {

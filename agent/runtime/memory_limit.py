@@ -2,10 +2,12 @@
 
 Theory of operation. Every store has its own bound in rows; this limit is in bytes, for all of them
 together. Python returns freed memory late and never all of it, so eviction until memory falls would
-never end; but evicted rows make room for new ones. At the limit, stores therefore keep their size,
-and dispensable buffers are released at once.
+never end; but evicted rows make room for new ones. Above the limit the C library first returns the
+free memory that it keeps, of a restart or a large page. If that is not enough, stores keep their
+size and dispensable buffers are released at once.
 """
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -28,12 +30,27 @@ def resident_bytes() -> int:
         return 0
 
 
+def release_free_memory() -> None:
+    """Return free memory of the C library to the system; other libraries than glibc's keep it."""
+    import ctypes  # noqa: PLC0415 - at the limit alone
+
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 class MemoryLimit:
     """Compares resident memory with the limit, and shrinks or restores the stores."""
 
-    def __init__(self, resident: Callable[[], int] = resident_bytes) -> None:
-        """``resident`` returns the resident size of the process in bytes."""
-        self._resident = resident
+    def __init__(
+        self,
+        resident: Callable[[], int] = resident_bytes,
+        release: Callable[[], None] = release_free_memory,
+    ) -> None:
+        """``resident`` returns the resident size of the process in bytes.
+
+        ``release`` returns free memory to the system.
+        """
+        self._resident, self._release = resident, release
         self._shrunk_bytes = 0
         """Resident size at the last shrink; 0: the stores may grow."""
 
@@ -42,6 +59,9 @@ class MemoryLimit:
     ) -> None:
         """Check once. Call ``shrink`` above the limit and at further growth; ``restore`` below."""
         found = self._resident()
+        if found > max(limit_bytes, self._shrunk_bytes * _SHRINK_AGAIN_AT):
+            self._release()
+            found = self._resident()
         if found > limit_bytes and found > self._shrunk_bytes * _SHRINK_AGAIN_AT:
             if not self._shrunk_bytes:
                 keys = {"limit_bytes": limit_bytes, "found_bytes": found}

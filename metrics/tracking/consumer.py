@@ -4,6 +4,8 @@ Several sources may report one member (its log, the wire). Each has a `MemberVie
 from the view with the best priority, not from the latest, so that series keep their labels.
 """
 
+from itertools import pairwise
+
 import msgspec
 
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
@@ -133,6 +135,15 @@ class Consumer(
     """An ambiguous leave or end, and the later signals of its source."""
     pending_until: float | None = None
     """Time until which all reports of brokers wait for the member's own source."""
+
+    def __post_init__(self) -> None:
+        """Share equal parts: each one that a checkpoint held has strings of its own."""
+        for view in self.views:
+            if view.member == self.track.member:
+                view.member = self.track.member
+        for one, next_one in pairwise(self.observations):
+            if one.reporters == next_one.reporters:
+                next_one.reporters = one.reporters
 
     @property
     def is_attached(self) -> bool:

@@ -1,6 +1,6 @@
 import pytest
 
-from agent.runtime.memory_limit import MemoryLimit, resident_bytes
+from agent.runtime.memory_limit import MemoryLimit, release_free_memory, resident_bytes
 
 MIB = 1 << 20
 
@@ -11,7 +11,8 @@ class Process:
     def __init__(self) -> None:
         self.told: list[str] = []
         self._size = 0
-        self._limit = MemoryLimit(lambda: self._size)
+        self.free = 0
+        self._limit = MemoryLimit(lambda: self._size, self._release)
 
     def at(self, *sizes: int) -> list[str]:
         """Look once with each size, of 100 allowed; return what that led to."""
@@ -20,12 +21,34 @@ class Process:
             self._limit.enforce(100, lambda: self.told.append("spare"), self._grow)
         return list(self.told)
 
+    def _release(self) -> None:
+        self._size, self.free = self._size - self.free, 0
+
     def _grow(self) -> None:
         self.told.append("grow")
 
 
 def test_nothing_is_done_up_to_the_limit() -> None:
     assert Process().at(0, 99, 100) == []
+
+
+def test_free_memory_is_returned_before_anything_shrinks() -> None:
+    process = Process()
+    process.free = 10
+
+    assert process.at(105) == []
+    assert process.at(105) == ["spare"]
+
+
+def test_the_system_gets_free_memory_back() -> None:
+    kept = [bytearray(60_000) for _ in range(2_000)]  # below the size that is mapped on its own
+    last = bytearray(60_000)  # above them, so that the heap cannot end below
+    kept.clear()
+    before = resident_bytes()
+    release_free_memory()
+
+    assert before - resident_bytes() > 64 * MIB
+    assert len(last) == 60_000
 
 
 def test_it_is_held_once_and_again_only_as_it_grows_on() -> None:
