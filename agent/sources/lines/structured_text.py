@@ -49,9 +49,11 @@ _JSON_TAIL = re.compile(r"\s(?=\{\")")
 
 def structure(text: str, level: str, fields: Mapping[str, Any] | None) -> str | None:
     """Return the message and its fields in one form; None for a line without fields."""
-    if fields is not None:
-        return _render(level, text, _flatten(fields))
-    return _structure_line(text)
+    if fields is None:
+        return _structure_line(text)
+    flat = _flatten(fields)
+    own = _structure_line(text) if _GROUPS.isdisjoint(flat) else None  # a store's object around it
+    return _render(level, text, flat) if own is None else own
 
 
 def _flatten(fields: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -47,3 +47,10 @@ def test_empty_and_null_fields_are_written_as_franz_go_does() -> None:
     assert structure("joined", "info", fields) == (
         "[INFO] joined; group: g, instance_id: <nil>, generation: 3, lost: "
     )
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_fields_of_a_store_around_a_line_do_not_hide_its_own(line: str) -> None:
+    store = {"message": line, "kubernetes": {"pod_name": "p-1"}, "severity": "INFO"}
+
+    assert structure(line, "INFO", store) == TEXT
