@@ -36,6 +36,8 @@ LONGEST_SESSION_S = 1800.0
 """Default of the broker's group.max.session.timeout.ms."""
 LONGEST_PAUSE_S = 300.0
 """A longer silence is no pause that a session timeout should forgive."""
+_SHORTEST_INTERVAL_S = 0.001
+"""Kafka has a poll interval of 1 ms at least; less is no interval of a consumer."""
 LONGEST_INTERVAL_S = 600.0
 """Work that takes longer between two polls calls for fewer records."""
 
@@ -154,7 +156,7 @@ def propose_poll_records(history: PastIncidents) -> Change | None:
     """
     now = latest(history.all, "max_poll_interval_s")
     found = [(each, span) for each, span in _slow(history, now) if span > LONGEST_INTERVAL_S]
-    if not found or not now:
+    if not found or now is None or now < _SHORTEST_INTERVAL_S:
         return None
     longest = max(span for _, span in found)
     value = f"its value now / {ceil(MARGIN * longest / now)}"

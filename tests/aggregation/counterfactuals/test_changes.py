@@ -57,6 +57,14 @@ def _facts(draw: st.DrawFn, number: int) -> IncidentFacts:
 _HISTORIES = st.integers(0, 12).flatmap(lambda n: st.tuples(*(_facts(each) for each in range(n))))
 
 
+def test_an_interval_that_no_consumer_has_proposes_no_records() -> None:
+    facts = (
+        incident("i0", K.MEMBER_JOINED, max_poll_interval_s=3.4e-308),
+        incident("i1", K.POLL_TIMEOUT, absences=away(601.0, how=H.REMOVED)),
+    )
+    assert "max.poll.records" not in {change.setting for change in find_changes(facts)}
+
+
 @given(_HISTORIES, st.randoms(use_true_random=False))
 def test_savings_are_within_what_was_recorded_and_order_does_not_count(
     facts: tuple[IncidentFacts, ...], random: Random
