@@ -114,12 +114,12 @@ def test_a_terminal_that_cannot_show_a_name_ends_nothing(tmp_path: Path, encodin
     is_utf_8 = encoding != "latin-1"
     shown = run("replay", "--source", "logs", "--format", "text", str(log))
     records = run("replay", "--source", "logs", str(log))
-    told = run("explain", "g", "--from", "-", "--output", "json", given=records)
+    got = run("explain", "g", "--from", "-", "--output", "json", given=records)
 
     wanted = "\u65e5\xe9".encode() if is_utf_8 else b"\\u65e5\xe9"
     assert wanted in shown
     assert json.loads(records)["client_id"] == "\u65e5\xe9"
-    assert "\u65e5\xe9" in json.dumps(json.loads(told), ensure_ascii=False)
+    assert "\u65e5\xe9" in json.dumps(json.loads(got), ensure_ascii=False)
 
 
 @pytest.mark.process

@@ -55,11 +55,11 @@ def test_a_sources_lives_cost_no_more_than_they_did(source: str, usual: float) -
 
 
 def test_what_follows_from_signals_costs_no_more_than_it_did() -> None:
-    told = [signals for _, signals in SOURCES["logs"](_LIVES, lambda _stream, _at: None, Counter())]
+    got = [signals for _, signals in SOURCES["logs"](_LIVES, lambda _stream, _at: None, Counter())]
 
     def follow() -> None:
         tracker = Tracker(StatusConfig())
-        for signals in told:
+        for signals in got:
             for signal in signals:
                 tracker.apply(signal)
 

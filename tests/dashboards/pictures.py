@@ -118,8 +118,8 @@ class Asking:
         return shown
 
     def _series(self, answer: Mapping[str, Any], legend: str, step_s: float) -> Series:
-        told = answer["metric"].items()
-        labels = {name: value.replace(self._folder, "") for name, value in told}
+        got = answer["metric"].items()
+        labels = {name: value.replace(self._folder, "") for name, value in got}
         points = [
             (float(at), float(value)) for at, value in answer.get("values") or [answer["value"]]
         ]

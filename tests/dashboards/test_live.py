@@ -127,8 +127,8 @@ def test_the_rules_are_evaluated_and_a_dropped_member_is_told(
     live: tuple[Prometheus, float],
 ) -> None:
     prometheus, _ = live
-    told = 'alertname="KafkaMemberDroppedByPollInterval",alertstate="firing"'
-    until(lambda: prometheus.has(f'ALERTS{{{told},group="{GROUP}"}}'))
+    got = 'alertname="KafkaMemberDroppedByPollInterval",alertstate="firing"'
+    until(lambda: prometheus.has(f'ALERTS{{{got},group="{GROUP}"}}'))
     groups = prometheus.get("rules")["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
     recorded = {rule["name"] for rule in rules if rule["type"] == "recording"} - {

@@ -103,7 +103,7 @@ class AgentProcess:
                 total += float(value)
         return total
 
-    def told(self, event: str) -> bool:
+    def got(self, event: str) -> bool:
         """Whether its own log has an event."""
         return f"event={event}" in self.log.read_text()
 

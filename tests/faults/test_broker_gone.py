@@ -47,10 +47,10 @@ def test_rounds_go_on_and_are_told_while_each_broker_in_turn_is_gone(
             assert agent.drain() == 0
 
     rows = [row for row in agent.published() if row["kind"] in {"transition", "signal"}]
-    told = [row["to"] for row in rows if row["kind"] == "transition"]
+    got = [row["to"] for row in rows if row["kind"] == "transition"]
     # Where the client's join met a lost connection that is its reason, which is no cause: the round
     # is recorded as a signal, "joined without a visible cause".
     rounds = {row["generation"] for row in rows} - {None}
     assert len(rounds) >= 1 + len(cluster.brokers)
-    assert told[-1] == 0
+    assert got[-1] == 0
     assert "Traceback" not in agent.log.read_text()

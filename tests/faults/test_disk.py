@@ -32,7 +32,7 @@ def test_full_disk(tmp_path: Path) -> None:
             filler = seen / disk.relative_to("/") / "filler"
             fill(filler)
             until(lambda: agent.total(_ERRORS) > 1, "a refusal that is counted")
-            assert agent.told("samples_not_durable")
+            assert agent.got("samples_not_durable")
             rounds = load.rounds
             until(
                 lambda: agent.total("kafka_consumer_rebalances_total") > rounds,
@@ -40,11 +40,11 @@ def test_full_disk(tmp_path: Path) -> None:
             )
             assert agent.is_ready()
             filler.unlink()
-            until(lambda: agent.told("samples_durable_again"), "a disk that takes samples again")
-        told = replayed(log)
-        until(lambda: len(transitions(agent.on_disk(seen))) >= len(told), "every sample on disk")
+            until(lambda: agent.got("samples_durable_again"), "a disk that takes samples again")
+        got = replayed(log)
+        until(lambda: len(transitions(agent.on_disk(seen))) >= len(got), "every sample on disk")
 
-        assert transitions(agent.on_disk(seen)) == told
+        assert transitions(agent.on_disk(seen)) == got
         assert agent.total("rebalance_agent_samples_dropped_total") == 0
         assert agent.drain() == 0
 
@@ -58,7 +58,7 @@ def test_read_only_spool(tmp_path: Path) -> None:
             agent.spool.chmod(0o555)
             until(lambda: agent.total(_ERRORS) > 1, "a refusal that is counted")
             agent.spool.chmod(0o755)
-            until(lambda: agent.told("samples_durable_again"), "a spool that takes samples again")
+            until(lambda: agent.got("samples_durable_again"), "a spool that takes samples again")
         rebalances = "kafka_consumer_rebalances_total"
         until(lambda: agent.total(rebalances) == load.rounds, "every rebalance read")
         assert agent.drain() == 0
@@ -97,7 +97,7 @@ def test_removed_spool_folder(tmp_path: Path) -> None:
         until(lambda: agent.total(rebalances) == load.rounds + 1, "every rebalance read")
         assert agent.drain() == 0
 
-    assert agent.told("spool_recreated")
+    assert agent.got("spool_recreated")
     left = transitions(agent.published())
     assert len(left) == len(set(left))
     assert sorted(set(left) | set(removed)) == replayed(log)

@@ -54,7 +54,7 @@ def test_sigterm_ends_an_agent_of_which_a_disk_does_not_answer(tmp_path: Path, c
             more.write(a_round("c", 2))
         until(waits.exists, "a call that waits for the disk")
         assert agent.drain() == 1
-        assert agent.told("end_forced")
+        assert agent.got("end_forced")
 
         blocked.unlink()
         agent.start_ready()

@@ -33,12 +33,12 @@ def test_an_hour_of_records_waits_for_the_hub(tmp_path: Path) -> None:
                 at = begun_at + timedelta(seconds=number * _STEP_S)
                 file.write(a_round("c1", number + 1, at))
         until(lambda: agent.total(_REBALANCES) == count, "every rebalance read")
-        until(lambda: agent.told("hub_unreachable"), "a hub that is missed")
+        until(lambda: agent.got("hub_unreachable"), "a hub that is missed")
 
         hub.start_ready()
 
         until(lambda: len(transitions(hub.on_disk())) >= 2 * count, "every record at the hub")
-        until(lambda: agent.told("hub_reachable"), "a hub that is there again")
+        until(lambda: agent.got("hub_reachable"), "a hub that is there again")
         assert (agent.drain(), hub.drain()) == (0, 0)
 
     assert transitions(hub.published()) == transitions(agent.published())

@@ -60,10 +60,10 @@ def test_full_disk_of_a_hub(tmp_path: Path) -> None:
             until(lambda: load.rounds > _ROUNDS, "some rebalances")
             filler = seen / disk.relative_to("/") / "filler"
             fill(filler)
-            until(lambda: hub.told("samples_not_durable"), "a hub whose disk refuses")
-            until(lambda: agent.told("hub_unreachable"), "a refusal that the agent sees")
+            until(lambda: hub.got("samples_not_durable"), "a hub whose disk refuses")
+            until(lambda: agent.got("hub_unreachable"), "a refusal that the agent sees")
             filler.unlink()
-            until(lambda: hub.told("samples_durable_again"), "a disk that takes samples again")
+            until(lambda: hub.got("samples_durable_again"), "a disk that takes samples again")
         truth = load.transitions()
         until(lambda: _moves(hub.on_disk(seen)).total() >= truth.total(), "every record")
 

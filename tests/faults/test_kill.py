@@ -61,14 +61,14 @@ def test_logs_reach_spool_hub_and_tables_once(tmp_path: Path) -> None:
             _kill_at_random_moments(agent, kill_the_hub_too)
         rebalances = "kafka_consumer_rebalances_total"
         until(lambda: agent.total(rebalances) == load.rounds, "every rebalance read")
-        told = replayed(log)
-        until(lambda: len(transitions(hub.on_disk())) >= len(told), "every record at the hub")
+        got = replayed(log)
+        until(lambda: len(transitions(hub.on_disk())) >= len(got), "every record at the hub")
         assert (agent.drain(), hub.drain()) == (0, 0)
 
-    assert len(told) == 2 * load.rounds
-    assert transitions(agent.published()) == told
-    assert transitions(hub.published()) == told
-    assert _in_tables(hub.spool, tmp_path) == told
+    assert len(got) == 2 * load.rounds
+    assert transitions(agent.published()) == got
+    assert transitions(hub.published()) == got
+    assert _in_tables(hub.spool, tmp_path) == got
 
 
 def test_what_the_wire_told_stays_on_disk_once(tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ def test_new_members_replace_old_ones_and_no_transition_is_lost(tmp_path: Path) 
         said = agent.log.read_text()
 
     assert "event=memory_limit" in said
-    told = [
+    got = [
         (row["client_id"], row["to"])
         for row in spooled(agent.spool)
         if row["kind"] == "transition" and row["scope"] == "consumer"
     ]
-    assert len(told) == len(set(told)) == 2 * _CLIENTS
+    assert len(got) == len(set(got)) == 2 * _CLIENTS

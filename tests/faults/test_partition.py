@@ -70,11 +70,11 @@ def test_a_fault_of_the_network_harms_nobody(
         assert agent.drain() == 0
 
     rows = [row for row in agent.published() if row["kind"] == "transition"]
-    told = {
+    got = {
         name: [row["to"] for row in rows if row["client_id"] == name]
         for name in ("before", "after")
     }
-    assert told["before"][0] in {2, 9}  # 9 where the group's coordinator was still loading
-    assert (told["after"][0], told["after"][-1]) == (2, 0)
-    assert fault is Fault.CORRUPT or told["before"][-1] == 0
+    assert got["before"][0] in {2, 9}  # 9 where the group's coordinator was still loading
+    assert (got["after"][0], got["after"][-1]) == (2, 0)
+    assert fault is Fault.CORRUPT or got["before"][-1] == 0
     assert "Traceback" not in agent.log.read_text()

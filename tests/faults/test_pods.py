@@ -122,6 +122,6 @@ def test_more_files_than_descriptors(tmp_path: Path) -> None:
     both = {(f"c{number}", status): 2 for number in range(_FILES) for status in (2, 0)}
     assert _transitions(agent) == both
     if _DESCRIPTORS < AWAKE_MAX:
-        assert agent.told("descriptors_short")
-    assert agent.told("log_files_many")
+        assert agent.got("descriptors_short")
+    assert agent.got("log_files_many")
     assert lines < _FILES

@@ -76,7 +76,7 @@ def test_file_descriptors_run_out_and_come_back(tmp_path: Path) -> None:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (_open_files(pid) + _SPARE_FILES, hard))
         for number in range(_MANY):
             (logs / f"{number}.log").write_bytes(a_round(f"c{number}", 1))
-        until(lambda: agent.told("descriptors_short"), "too few descriptors")
+        until(lambda: agent.got("descriptors_short"), "too few descriptors")
         assert agent.process.poll() is None
 
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
@@ -108,7 +108,7 @@ def test_a_proxy_without_file_descriptors_serves_again(tmp_path: Path, spare: in
                 crowd.enter_context(socket.create_connection((HOST, port))) for _ in range(_MANY)
             ]
             until(
-                lambda: agent.told("proxy_accept_failed") or _any_closed(clients),
+                lambda: agent.got("proxy_accept_failed") or _any_closed(clients),
                 "a client that is not taken, or closed",
             )
             assert agent.process.poll() is None
@@ -119,7 +119,7 @@ def test_a_proxy_without_file_descriptors_serves_again(tmp_path: Path, spare: in
         first.sendall(request)
         last = stack.enter_context(socket.create_connection((HOST, port)))
         assert _passes(last, broker, request)
-        assert not agent.told("source_failed")
+        assert not agent.got("source_failed")
         assert agent.drain() == 0
 
 

@@ -37,15 +37,15 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> Row:
     because the wire had told the end of their round, or a higher cause.
     """
     counts, differing = Counter[str](), list[Row]()
-    told = [row for row in rows if row["kind"] == "transition"]
-    has_wire = any(row["source"] == "wire" for row in told)
+    got = [row for row in rows if row["kind"] == "transition"]
+    has_wire = any(row["source"] == "wire" for row in got)
     signals = Counter(
         (row["client_id"], row["to"]) for row in rows if row["kind"] == "signal" and has_wire
     )
     for log in debug_logs:
         found: Codes = {}
         times: dict[str, list[float]] = {}
-        for row in told:
+        for row in got:
             if is_of(row["client_id"], log):
                 found.setdefault(row["client_id"], []).append(row["to"])
                 times.setdefault(row["client_id"], []).append(seconds(row))
@@ -96,9 +96,9 @@ def _as_met(lines: list[Line], found: Codes) -> tuple[list[Line], int]:
     while True:
         fates = _fates(lines, found)
         lives = codes(lines, fates)
-        wrong, best = _mistakes(lives.told, found), lines
+        wrong, best = _mistakes(lives.got, found), lines
         for order in other_orders(lines, _differences(lives, found)):
-            if (now := _mistakes(codes(order, fates).told, found)) < wrong:
+            if (now := _mistakes(codes(order, fates).got, found)) < wrong:
                 wrong, best = now, order
         if best is lines:
             return lines, moved
@@ -108,7 +108,7 @@ def _as_met(lines: list[Line], found: Codes) -> tuple[list[Line], int]:
 def _differences(lives: Lives, found: Codes) -> list[float]:
     """Return when there was something else than was found, or beside it."""
     times = list[float]()
-    for name, wanted in lives.told.items():
+    for name, wanted in lives.got.items():
         for part, _ in differences(wanted, found.get(name, [])):
             times += lives.times[name][max(0, part.start - 1) : part.stop + 1]
     return times
@@ -117,13 +117,13 @@ def _differences(lives: Lives, found: Codes) -> list[float]:
 def _fates(lines: Sequence[Line], found: Codes) -> Fates:
     """Return the answers with which the lines fit best, as far as changing some at once tells."""
     fates: Fates = {}
-    wrong = _mistakes(codes(lines, fates).told, found)
+    wrong = _mistakes(codes(lines, fates).got, found)
     is_better = True
     while is_better and wrong:
         is_better, number = False, 0
         while wrong and number < len(codes(lines, fates).questions):
             best = min(
-                (_mistakes(codes(lines, other).told, found), turn, other)
+                (_mistakes(codes(lines, other).got, found), turn, other)
                 for turn, other in enumerate(_others(lines, fates, number, _AHEAD))
             )
             if best[0] < wrong:
@@ -149,34 +149,34 @@ def _with_possible(
 
     What is late is one of the ``signals``, or has an end of its own.
     """
-    wanted: Codes = {name: list(told) for name, told in lives.told.items()}
+    wanted: Codes = {name: list(got) for name, got in lives.got.items()}
     taken, added = Counter[str](), Counter[str]()
     for each in sorted(lives.possible, key=lambda each: each.position):
         name, signal = each.name, (each.name, each.codes[0])
-        told, there = wanted.get(name, []), found.get(name, [])
-        others = _instead(each, told, each.position + added[name])
+        got, there = wanted.get(name, []), found.get(name, [])
+        others = _instead(each, got, each.position + added[name])
         if each.why in _AS_SIGNAL:
             others = others[not signals[signal] :] if has_wire else []
-        best = min([told, *others], key=lambda instead: _wrong(instead, there))
-        if best is not told:
+        best = min([got, *others], key=lambda instead: _wrong(instead, there))
+        if best is not got:
             wanted[name] = best
-            added[name] += len(best) - len(told)
-            signals[signal] -= each.why in _AS_SIGNAL and len(best) < len(told)
+            added[name] += len(best) - len(got)
+            signals[signal] -= each.why in _AS_SIGNAL and len(best) < len(got)
             taken[each.why] += 1
     return wanted, taken
 
 
-def _instead(possible: Possible, told: list[int], place: int) -> list[list[int]]:
+def _instead(possible: Possible, got: list[int], place: int) -> list[list[int]]:
     """Return what may have been told instead; of what is late or masked, as a signal first."""
     if possible.why in _AS_SIGNAL:
-        instead = [[*told[:place], *told[place + 1 :]]]
+        instead = [[*got[:place], *got[place + 1 :]]]
         if possible.why == "late":  # or it began and ended behind the end
-            instead.append([*told[:place], 0, *told[place:]])
+            instead.append([*got[:place], 0, *got[place:]])
         return instead
     highest, behind = max(possible.codes), place
-    while behind < len(told) and 0 < told[behind] <= highest:
+    while behind < len(got) and 0 < got[behind] <= highest:
         behind += 1  # masked by what the client has not read, or has read later
-    return [[*told[:place], *possible.codes, *told[end:]] for end in {place, behind}]
+    return [[*got[:place], *possible.codes, *got[end:]] for end in {place, behind}]
 
 
 def _mistakes(wanted: Mapping[str, list[int]], found: Codes) -> int:

@@ -142,12 +142,12 @@ def _read(line: str) -> Line | None:
 def _read_other(line: str) -> Line | None:
     for what, pattern in _OTHERS.items():
         if found := pattern.search(line):
-            told = found.groupdict()
-            client_id = told.get("client") or f"{told['thread']}-consumer"
-            reason = told.get("reason") or _REASONS.get(what)
+            got = found.groupdict()
+            client_id = got.get("client") or f"{got['thread']}-consumer"
+            reason = got.get("reason") or _REASONS.get(what)
             body = "" if reason is None else f"reason='{reason}'"
-            number = int(told.get("number", 0))
-            return Line(what, _time(line), client_id, told.get("api", ""), number, body)
+            number = int(got.get("number", 0))
+            return Line(what, _time(line), client_id, got.get("api", ""), number, body)
     return None
 
 

@@ -44,7 +44,7 @@ class Lives:
     """What became of all clients and instances of a log."""
 
     def __init__(self) -> None:
-        self.told = defaultdict[str, list[int]](list)
+        self.got = defaultdict[str, list[int]](list)
         self.times = defaultdict[str, list[float]](list)
         """When each of `told` was."""
         self.possible = list[Possible]()
@@ -52,13 +52,13 @@ class Lives:
         """In the order in which they were asked."""
 
     def tell(self, name: str, code: int, at: float) -> None:
-        self.told[name].append(code)
+        self.got[name].append(code)
         self.times[name].append(at)
 
     def mask(self, name: str, code: int, at: float) -> None:
         """Take a cause that a higher code hides."""
-        if code and self.told[name] and at - self.times[name][-1] <= CROSSING_S:
-            self.possible.append(Possible("crossed", name, len(self.told[name]) - 1, (code,)))
+        if code and self.got[name] and at - self.times[name][-1] <= CROSSING_S:
+            self.possible.append(Possible("crossed", name, len(self.got[name]) - 1, (code,)))
 
     def cross(self, position: Mapping[str, int], codes: tuple[int, ...]) -> None:
         """Take an answer that crossed what stands there."""
@@ -66,11 +66,11 @@ class Lives:
 
     def delay(self, name: str, why: str = "late") -> None:
         """Take the last cause as one that the end of its round, or a higher one, has overtaken."""
-        told = self.told[name]
-        self.possible.append(Possible(why, name, len(told) - 1, (told[-1],)))
+        got = self.got[name]
+        self.possible.append(Possible(why, name, len(got) - 1, (got[-1],)))
 
     def give_up(self, name: str, codes: Iterable[int]) -> None:
         """Take a request that the client does not wait for any more."""
-        position = len(self.told[name])
+        position = len(self.got[name])
         unread = [Possible("unread", name, position, (code,)) for code in codes]
         self.possible += [each for each in unread if each not in self.possible[-_UNREAD:]]

@@ -21,9 +21,9 @@ def about(difference: Row, debug_log: Path, rows: Sequence[Row]) -> Iterator[str
     """Yield a line for each of them, in order of time; the last ones, where there are many."""
     begin, end = difference["from"] - _BEFORE_S, difference["to"] + _BEHIND_S
     process = debug_log.name.removesuffix(".log.debug")
-    told = [(seconds(row), _of_row(row, process)) for row in rows if _is_of(row, process)]
-    told += [(line.at, _of_line(line, process)) for line in read(debug_log)]
-    near = sorted(each for each in told if begin <= each[0] <= end)
+    got = [(seconds(row), _of_row(row, process)) for row in rows if _is_of(row, process)]
+    got += [(line.at, _of_line(line, process)) for line in read(debug_log)]
+    near = sorted(each for each in got if begin <= each[0] <= end)
     for at, text in near[-_LINES:]:
         yield f"{datetime.fromtimestamp(at, UTC):%H:%M:%S.%f} {text}"
 

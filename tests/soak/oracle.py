@@ -107,7 +107,7 @@ class Process:
     def position(self, client_id: str) -> dict[str, int]:
         """Return where the client and its instance are."""
         names = filter(None, (client_id, instance_of(client_id)))
-        return {name: len(self.lives.told[name]) for name in names}
+        return {name: len(self.lives.got[name]) for name in names}
 
     def _target(self) -> int:
         threads = self._clients.values()

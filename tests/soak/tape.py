@@ -83,7 +83,7 @@ def retold(entries: Sequence[Entry], seed: int) -> list[Row]:
         after_s = chance.uniform(0.0, late_s[voice]) if seed else 0.0
         due[voice] = max(due[voice], entry.at + after_s)
         arriving.append((due[voice], entry))
-    samples = _told(sorted(arriving, key=itemgetter(0)), 2 * max(_LATE_S))
+    samples = _got(sorted(arriving, key=itemgetter(0)), 2 * max(_LATE_S))
     return [msgspec.to_builtins(each) for each in samples]
 
 
@@ -92,7 +92,7 @@ def _voice(signal: Signal) -> str:
     return signal.member.origin if signal.source is SourceKind.LOGS else signal.source
 
 
-def _told(arriving: Iterable[tuple[float, Entry]], behind_s: float) -> Iterator[Sample]:
+def _got(arriving: Iterable[tuple[float, Entry]], behind_s: float) -> Iterator[Sample]:
     tracker, ticked_at = Tracker(StatusConfig()), 0.0
     for at, entry in arriving:
         if at >= ticked_at + _TICK_S:

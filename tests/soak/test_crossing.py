@@ -20,11 +20,11 @@ def _log(folder: Path, *said: tuple[str, Said]) -> Path:
     return log_of(folder, *(each for _, each in said), client=_ONE, also=also)
 
 
-def _rows(source: str, **told: Sequence[int]) -> list[Row]:
+def _rows(source: str, **got: Sequence[int]) -> list[Row]:
     names = {"one": _ONE, "two": _TWO, "instance": "s1"}
     return [
         rows_of([code], source=source)[0] | {"client_id": names[name]}
-        for name, codes in told.items()
+        for name, codes in got.items()
         for code in codes
     ]
 

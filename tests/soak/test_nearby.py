@@ -22,8 +22,8 @@ def test_a_difference_tells_where_it_is(tmp_path: Path) -> None:
     ]
 
     (difference,) = compared([log], rows, "test")["differences"]
-    told = "\n".join(about(difference, log, rows))
+    got = "\n".join(about(difference, log, rows))
 
     assert (difference["wanted"], difference["found"], difference["at"]) == ([], [4], 1)
-    assert "01:00:01.000000 transition of consumer c1 0>4 by logs: r" in told
-    assert "01:00:00.000000 log of c1: Received HEARTBEAT 1" in told
+    assert "01:00:01.000000 transition of consumer c1 0>4 by logs: r" in got
+    assert "01:00:00.000000 log of c1: Received HEARTBEAT 1" in got

@@ -26,12 +26,12 @@ def _decided(lines: list[Line], fates: Sequence[bool]) -> Lives:
     return codes(lines, answers)
 
 
-def _told(folder: Path, *said: Said, fates: Sequence[bool] = ()) -> list[int]:
-    return _decided(read(log_of(folder, *said)), fates).told["c1"]
+def _got(folder: Path, *said: Said, fates: Sequence[bool] = ()) -> list[int]:
+    return _decided(read(log_of(folder, *said)), fates).got["c1"]
 
 
 def test_a_life(tmp_path: Path) -> None:
-    told = _told(
+    got = _got(
         tmp_path,
         join(1),
         answer("JOIN_GROUP", 1, 79),
@@ -48,11 +48,11 @@ def test_a_life(tmp_path: Path) -> None:
         answer("JOIN_GROUP", 1, 79),
     )
 
-    assert told == [2, 0, 6, 0, 6, 0, 2]
+    assert got == [2, 0, 6, 0, 6, 0, 2]
 
 
 def test_a_drop_holds_until_the_next_sync(tmp_path: Path) -> None:
-    told = _told(
+    got = _got(
         tmp_path,
         ("ask", "LEAVE_GROUP", 1, "LeaveGroupRequestData(reason='poll timeout has expired.')"),
         join(2, "consumer pro-actively leaving the group"),
@@ -60,7 +60,7 @@ def test_a_drop_holds_until_the_next_sync(tmp_path: Path) -> None:
         answer("SYNC_GROUP", 3, 0),
     )
 
-    assert told == [5, 0]
+    assert got == [5, 0]
 
 
 def test_a_drop_that_nobody_needs_to_be_told_of(tmp_path: Path) -> None:
@@ -68,12 +68,12 @@ def test_a_drop_that_nobody_needs_to_be_told_of(tmp_path: Path) -> None:
     leave = "ask", "LEAVE_GROUP", 3, "LeaveGroupRequestData(reason='poll timeout has expired.')"
     unknown = answer("HEARTBEAT", 1, 25)
 
-    assert _told(tmp_path, unknown, expired, join(2), synced(2)) == [3, 5, 0]
-    assert _told(tmp_path, expired, leave, answer("HEARTBEAT", 2, 27), join(4), synced(5)) == [5, 0]
+    assert _got(tmp_path, unknown, expired, join(2), synced(2)) == [3, 5, 0]
+    assert _got(tmp_path, expired, leave, answer("HEARTBEAT", 2, 27), join(4), synced(5)) == [5, 0]
 
 
 def test_what_is_asked_for_while_a_join_is_under_way_counts(tmp_path: Path) -> None:
-    told = _told(
+    got = _got(
         tmp_path,
         ("ask", "LEAVE_GROUP", 1, "LeaveGroupRequestData(reason='poll timeout has expired.')"),
         join(2, "need to re-join with the given member-id: c1-a"),
@@ -82,12 +82,12 @@ def test_what_is_asked_for_while_a_join_is_under_way_counts(tmp_path: Path) -> N
         answer("SYNC_GROUP", 3, 0),
     )
 
-    assert told == [5, 6, 0]
+    assert got == [5, 6, 0]
 
 
 @pytest.mark.parametrize(("is_noticed", "told"), [(True, [1, 8, 0]), (False, [1, 0])])
 def test_topics_that_a_repeated_join_changes_are_a_cause(
-    tmp_path: Path, told: list[int], *, is_noticed: bool
+    tmp_path: Path, got: list[int], *, is_noticed: bool
 ) -> None:
     said = (
         answer("HEARTBEAT", 1, 27),
@@ -98,11 +98,11 @@ def test_topics_that_a_repeated_join_changes_are_a_cause(
         join(6, subscribed=["u", "t"]),
     )
 
-    assert _told(tmp_path, *said, fates=[is_noticed]) == told
+    assert _got(tmp_path, *said, fates=[is_noticed]) == got
 
 
 def test_a_thread_that_is_added_may_have_the_name_of_one_that_was_removed(tmp_path: Path) -> None:
-    told = _told(
+    got = _got(
         tmp_path,
         ("ask", "LEAVE_GROUP", 9, "LeaveGroupRequestData(reason='unsubscribed')"),
         join(1),
@@ -110,11 +110,11 @@ def test_a_thread_that_is_added_may_have_the_name_of_one_that_was_removed(tmp_pa
         synced(2),
     )
 
-    assert told == [6, 0, 2, 0]
+    assert got == [6, 0, 2, 0]
 
 
 def test_what_a_cooperative_member_has_to_give_up_is_no_end(tmp_path: Path) -> None:
-    told = _told(
+    got = _got(
         tmp_path,
         answer("HEARTBEAT", 1, 27),
         join(2, "group is already rebalancing", owned=(0, 1)),
@@ -123,7 +123,7 @@ def test_what_a_cooperative_member_has_to_give_up_is_no_end(tmp_path: Path) -> N
         synced(5, given=(0, 200)),
     )
 
-    assert told == [1, 10, 0]
+    assert got == [1, 10, 0]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_what_an_assignment_demands_is_the_instance_s(
         client=_THREAD,
     )
 
-    assert codes(read(log)).told == {_THREAD: [1, 0], "s1": wanted}
+    assert codes(read(log)).got == {_THREAD: [1, 0], "s1": wanted}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_killed_process_leaves_open_how_it_ended(
     )
 
     lives = _decided(read(log_of(tmp_path, *said)), fates)
-    assert (lives.told, len(lives.questions)) == ({"c1": wanted}, len(fates))
+    assert (lives.got, len(lives.questions)) == ({"c1": wanted}, len(fates))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_killed_process_that_owned_nothing_has_nothing_to_give_up(tmp_path: Pa
 def test_a_process_that_was_killed_at_rest_leaves_nothing_open(tmp_path: Path) -> None:
     lines: list[Line] = read(log_of(tmp_path, _BEGIN, join(7, "mine"), synced(8), _BEGIN))
 
-    assert (codes(lines).told, codes(lines).questions) == ({"c1": [6, 0]}, [])
+    assert (codes(lines).got, codes(lines).questions) == ({"c1": [6, 0]}, [])
 
 
 @pytest.mark.parametrize(
@@ -448,7 +448,7 @@ def _all_lives(
     lives = codes(lines, fates)
     question = next((each for each in lives.questions if each not in fates), None)
     if question is None:
-        yield tuple(lives.told[name])
+        yield tuple(lives.got[name])
         return
     for is_so in (True, False):
         yield from _all_lives(lines, name, fates | {question: is_so})
@@ -457,4 +457,4 @@ def _all_lives(
 def test_a_streams_thread_asks_for_its_follow_up_before_the_client_does(tmp_path: Path) -> None:
     log = log_of(tmp_path, ("follow up", "", 0, ""), answer("HEARTBEAT", 1, 27), client=_THREAD)
 
-    assert codes(read(log)).told == {_THREAD: [6], "s1": [6]}
+    assert codes(read(log)).got == {_THREAD: [6], "s1": [6]}

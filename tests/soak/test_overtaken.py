@@ -47,8 +47,8 @@ def test_what_a_higher_cause_has_overtaken_is_a_signal(
     log = log_of(tmp_path, ("enforce", "", 0, ""), rejoin, synced(2))
 
     assert alike(log, rows_of([6, 8, 0], source=source))
-    told = rows_of([8, 0], source=source) + rows_of(signals, "signal", source)
-    assert alike(log, told) is is_right
+    got = rows_of([8, 0], source=source) + rows_of(signals, "signal", source)
+    assert alike(log, got) is is_right
 
 
 @pytest.mark.parametrize(("source", "is_right"), [("wire", True), ("logs", False)])

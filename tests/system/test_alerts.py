@@ -112,8 +112,8 @@ def test_a_storm_is_told_and_a_rolling_restart_is_not(lab: Lab, tmp_path: Path) 
                 members.restart("rollout", rolled[number])
             elif prometheus.has(f'ALERTS{{alertname="KafkaGroupRebalanceStorm",{storm}}} == 1'):
                 break
-        told = f'ALERTS{{alertname="KafkaGroupRebalanceStorm",alertstate="firing",{storm}}}'
-        members.until(lambda: prometheus.has(told))
+        got = f'ALERTS{{alertname="KafkaGroupRebalanceStorm",alertstate="firing",{storm}}}'
+        members.until(lambda: prometheus.has(got))
 
         many = f"(group:kafka_rebalances:increase10m{{{rollout}}} > 6)"
         members.until(lambda: prometheus.has(f"count_over_time({many}[30s:1s]) > 15"))
@@ -138,15 +138,15 @@ def test_a_member_that_cannot_join_is_reported_with_its_incident(lab: Lab, tmp_p
         alerts = prometheus.get("alerts")["alerts"]
 
         (alert,) = [each for each in alerts if each["labels"]["group"] == "refused"]
-        told = alert["annotations"]
-        assert told["summary"] == "Group refused has an incident: join_failed"
-        assert "1 join_failed" in told["incidents"]
+        got = alert["annotations"]
+        assert got["summary"] == "Group refused has an incident: join_failed"
+        assert "1 join_failed" in got["incidents"]
         url = "https://rebalances.example.org"
-        linked = urlsplit(told["incident_url"])
+        linked = urlsplit(got["incident_url"])
         assert f"{linked.scheme}://{linked.netloc}{linked.path}" == f"{url}/incident"
         query = dict(parse_qsl(linked.query))
         assert query.pop("cluster")
         assert query == {"group": "refused", "kind": "join_failed"}
-        assert told["explain"] == f"rebalance-agent explain 'refused' --from {url}"
+        assert got["explain"] == f"rebalance-agent explain 'refused' --from {url}"
         failed = 'kafka_group_join_failures_total{group="refused"} > 0'
         members.until(lambda: prometheus.has(failed))

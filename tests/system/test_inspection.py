@@ -77,18 +77,18 @@ def test_every_group_is_listed_and_described_as_kafkas_own_tools_do(zoo: Zoo) ->
         describe = ("--describe", "--group", name, "--verbose")
         (row,) = rows(zoo.tools.run(tool, *describe, "--state"))
         same_state(found[name], row)
-        (told,) = rows(zoo.tools.run(tool, *describe, "--members"))
+        (got,) = rows(zoo.tools.run(tool, *describe, "--members"))
         (member,) = found[name]["members"]
-        assert told["CLIENT-ID"] == member["client_id"]
-        assert told["MEMBER-EPOCH"] == str(member["epoch"])
+        assert got["CLIENT-ID"] == member["client_id"]
+        assert got["MEMBER-EPOCH"] == str(member["epoch"])
         if name == "share":
-            assert (told["CONSUMER-ID"], told["HOST"]) == (member["member_id"], member["host"])
-            assert told["ASSIGNMENT"] == spelled(member["owned"])
+            assert (got["CONSUMER-ID"], got["HOST"]) == (member["member_id"], member["host"])
+            assert got["ASSIGNMENT"] == spelled(member["owned"])
         else:
-            assert (told["MEMBER"], told["PROCESS"]) == (member["member_id"], member["process_id"])
-            assert told["MEMBER-PROTOCOL"] == member["protocol"]
-            assert told["TOPOLOGY-EPOCH"] == str(member["topology_epoch"])
-            assert told["ASSIGNMENTS"] == "ACTIVE: 0:[0,1,2,3]; TARGET-ACTIVE: 0:[0,1,2,3];"
+            assert (got["MEMBER"], got["PROCESS"]) == (member["member_id"], member["process_id"])
+            assert got["MEMBER-PROTOCOL"] == member["protocol"]
+            assert got["TOPOLOGY-EPOCH"] == str(member["topology_epoch"])
+            assert got["ASSIGNMENTS"] == "ACTIVE: 0:[0,1,2,3]; TARGET-ACTIVE: 0:[0,1,2,3];"
             assert member["owned"]["active"] == member["target"]["active"] == {"0": [0, 1, 2, 3]}
 
 

@@ -243,7 +243,7 @@ def _knock(bootstrap: str, ca_file: Path) -> None:
     ],
 )
 def test_a_broker_that_does_not_fit_is_told(
-    scene: Scene, name: str, host: str, upstream: dict[str, str | None], told: str
+    scene: Scene, name: str, host: str, upstream: dict[str, str | None], got: str
 ) -> None:
     keys = scene.secrets.upstream()
     for key, value in upstream.items():
@@ -257,7 +257,7 @@ def test_a_broker_that_does_not_fit_is_told(
     assert "level=warning" in line
     assert f"broker={host}:{scene.port}" in line
     assert "side=broker" in line
-    assert told in line
+    assert got in line
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_a_broker_that_does_not_fit_is_told(
     ],
 )
 def test_a_client_that_does_not_fit_is_told(
-    scene: Scene, name: str, mtls: bool, trusts: str, told: str
+    scene: Scene, name: str, mtls: bool, trusts: str, got: str
 ) -> None:
     listen = scene.secrets.listen(mtls=mtls)
     bootstrap, observer = scene.proxy(name, scene.secrets.upstream(), listen)
@@ -277,4 +277,4 @@ def test_a_client_that_does_not_fit_is_told(
 
     line = observer.logged("proxy_handshake_failed")
     assert "side=client" in line
-    assert told in line
+    assert got in line

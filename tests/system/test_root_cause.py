@@ -90,9 +90,9 @@ def test_the_one_who_began_it_is_named_and_nobody_else(stage: Stage, tmp_path: P
     played = _scene(stage, "4.3.0", spool)
     stage.agent.stop()
 
-    told = _causes(_happened(spool, stage.group))
+    got = _causes(_happened(spool, stage.group))
 
-    assert told[-len(played) :] == played
+    assert got[-len(played) :] == played
     whole = explain_rebalances(_records(spool))
     for seen, part in _halves(_records(spool)):
         for each in part:

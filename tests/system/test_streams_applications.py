@@ -39,14 +39,14 @@ def _assert_alike(stage: Stage, wire: Observer, *threads: str) -> None:
     """Each thread's consumer has the same story in its log and on the wire, once it has settled."""
     for thread in threads:
         logged, seen = stage.agent.poll(
-            partial(_told, stage, wire, f"{thread}-consumer"),
-            lambda told: told[0][-1:] == told[1][-1:] == [0] and _may_have_read(*told),
+            partial(_got, stage, wire, f"{thread}-consumer"),
+            lambda got: got[0][-1:] == got[1][-1:] == [0] and _may_have_read(*got),
         )
         assert logged[-1:] == seen[-1:] == [0]
         assert _may_have_read(logged, seen), (logged, seen)
 
 
-def _told(stage: Stage, wire: Observer, client_id: str) -> tuple[list[int], list[int]]:
+def _got(stage: Stage, wire: Observer, client_id: str) -> tuple[list[int], list[int]]:
     return stage.agent._codes(client_id, CONSUMER), wire._codes(client_id, CONSUMER)
 
 

@@ -45,13 +45,13 @@ def say(agent: Process, client: str, generation: int, at: datetime, cause: str) 
 
 def shown(hub: Process) -> list[str]:
     """Return what a hub says of groups: explanations and gauges."""
-    told = [hub.get(f"api/v1/explain?group={group}") for group in GROUPS]
+    got = [hub.get(f"api/v1/explain?group={group}") for group in GROUPS]
     gauges = sorted(
         line
         for line in hub.get("metrics").splitlines()
         if line.startswith(("kafka_group_rebalance_status", "kafka_app_rebalance_status"))
     )
-    return [*told, *gauges]
+    return [*got, *gauges]
 
 
 def rounds(hub: Process) -> list[int]:

@@ -42,7 +42,7 @@ def _written(file: dict[str, object]) -> set[int]:
     return words | {code for code in found if code is not None}
 
 
-def _told() -> dict[str, set[int]]:
+def _got() -> dict[str, set[int]]:
     others = {row.name: {int(code) for code in row.codes} for row, _ in REGISTRY.coverage()}
     return {file["dialect"]: _written(file) for file in _FILES} | others
 
@@ -61,13 +61,13 @@ def test_the_table_marks_what_the_rules_say() -> None:
         for name, *marks in map(str.split, rows)
     }
 
-    assert marked == _told()
+    assert marked == _got()
 
 
 def test_the_json_says_the_same_as_the_table() -> None:
     rows = json.loads(_printed("--format", "json"))
 
-    assert {row["dialect"]: set(row["codes"]) for row in rows} == _told()
+    assert {row["dialect"]: set(row["codes"]) for row in rows} == _got()
     assert {type_ for row in rows for type_ in row["types"]} == set(REGISTRY.by_name)
 
 

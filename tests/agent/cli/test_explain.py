@@ -193,10 +193,10 @@ def test_tables(tmp_path: Path) -> None:
 
 
 def test_json_holds_the_same(spool: Path) -> None:
-    told = json.loads(explain("g", "--from", str(spool), "--output", "json").stdout)
+    got = json.loads(explain("g", "--from", str(spool), "--output", "json").stdout)
 
-    assert [each["status"] for each in told["happened"]] == ["NewMember", "UserRequested"]
-    assert told["happened"][1]["departures"] == ["a: left"]
+    assert [each["status"] for each in got["happened"]] == ["NewMember", "UserRequested"]
+    assert got["happened"][1]["departures"] == ["a: left"]
 
 
 def test_at_names_the_one_that_ran(spool: Path) -> None:

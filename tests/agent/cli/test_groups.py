@@ -191,11 +191,11 @@ def test_no_control_character_reaches_the_terminal() -> None:
     odd = "g\x1b[2J\n"
     with Simulated({odd: Group(members={"m\x07-a": {"t": [0]}})}) as cluster:
         listed = call(cluster, "list").stdout
-        told = call(cluster, "describe", odd, "--members").stdout
+        got = call(cluster, "describe", odd, "--members").stdout
 
     assert [line.split()[0] for line in listed.splitlines()] == ["GROUP", r"g\x1b[2J\n"]
-    assert r"m\x07-a" in told
-    assert not {"\x1b", "\x07"} & set(listed + told)
+    assert r"m\x07-a" in got
+    assert not {"\x1b", "\x07"} & set(listed + got)
 
 
 def test_members_are_described_as_a_table_of_their_own() -> None:
@@ -232,14 +232,14 @@ class Agent(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         both = ["range", "cooperative-sticky"]
-        told = [
+        got = [
             ("c1-a", 4, "c1-a", both),
             ("c2-b", 5, "c2-b", ["range"]),
             ("gone", 9, None, None),
             ("c1-a", None, None, None),
         ]
         names = ("member_id", "generation", "leader", "assignors")
-        seen = [dict(zip(names, each, strict=True)) for each in told]
+        seen = [dict(zip(names, each, strict=True)) for each in got]
         self.send_response(200)
         self.end_headers()
         self.wfile.write(json.dumps(seen if self.path.endswith("group=orders") else []).encode())
@@ -264,8 +264,8 @@ def test_a_classic_groups_generation_and_leader_come_from_an_agent(agent: str) -
         result = call(cluster, "describe", *names, "--output", "json", "--from", agent)
 
     assert result.exit_code == 0, result.stderr
-    told = [(each["generation"], each["leader"]) for each in json.loads(result.stdout)["groups"]]
-    assert told == [(5, "c2-b"), (None, None), (None, None)]
+    got = [(each["generation"], each["leader"]) for each in json.loads(result.stdout)["groups"]]
+    assert got == [(5, "c2-b"), (None, None), (None, None)]
 
 
 def test_what_is_observed_has_columns_of_its_own(agent: str) -> None:
@@ -291,12 +291,12 @@ def test_votes_for_the_assignor_are_counted_from_the_members_joins(agent: str) -
 
 def test_generation_comes_from_a_spool_too(tmp_path: Path) -> None:
     member = Member(group="orders", client_id="c1", member_id="c1-a", origin="s")
-    told = run(
+    got = run(
         Tracker(StatusConfig()),
         raised(1, 10.0, member),
         signal(SignalKind.SYNC, 11.0, member, generation=7),
     )
-    (tmp_path / "1.jsonl").write_bytes(b"".join(map(encode, told)))
+    (tmp_path / "1.jsonl").write_bytes(b"".join(map(encode, got)))
     with Simulated(GROUPS) as cluster:
         result = call(cluster, "describe", "orders", "--output", "json", "--from", str(tmp_path))
 

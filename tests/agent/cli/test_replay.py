@@ -68,10 +68,10 @@ def test_no_control_character_reaches_the_terminal(tmp_path: Path) -> None:
 
     printed = run("--format", "text", log).stdout + run("--explain-line", log).stdout
     records = run(log).stdout.encode()
-    told = CliRunner().invoke(explain, ["g\x1b]0;owned\x07\u202e", "--from", "-"], input=records)
+    got = CliRunner().invoke(explain, ["g\x1b]0;owned\x07\u202e", "--from", "-"], input=records)
     unknown = CliRunner().invoke(main, ["explain", "h", "--from", "-"], input=records)
 
-    for shown in (printed, told.stdout, unknown.stderr):
+    for shown in (printed, got.stdout, unknown.stderr):
         assert r"g\x1b]0;owned\x07\u202e" in shown
         assert not {"\x1b", "\x07", "\u202e"} & set(shown)
 

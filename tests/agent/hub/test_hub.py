@@ -40,12 +40,12 @@ def start() -> datetime:
 
 def lines(client: str, generation: int, at: datetime, cause: str) -> str:
     """Return one round of a consumer, as its log has it."""
-    told = ((0.0, cause), (0.5, SYNC), (0.6, ASSIGNED))
+    got = ((0.0, cause), (0.5, SYNC), (0.6, ASSIGNED))
     return "".join(
         f"[{(at + timedelta(seconds=after)):%Y-%m-%d %H:%M:%S},000] INFO"
         f" [Consumer clientId={client}, groupId=g]"
         f" {text.format(client=client, generation=generation)} ({INTERNALS})\n"
-        for after, text in told
+        for after, text in got
     )
 
 
@@ -140,14 +140,14 @@ def test_hub_explains_what_no_agent_sees_alone_and_survives_its_kill(
         hub.start()
         until(lambda: '"members":2' in hub.get("api/v1/explain?group=g&last=1"))
 
-        (told,) = json.loads(hub.get("api/v1/explain?group=g&last=1"))
+        (got,) = json.loads(hub.get("api/v1/explain?group=g&last=1"))
         until(lambda: len(hub.ids()) == 6)
         page = hub.get("metrics")
         members = json.loads(hub.get("api/v1/members?group=g"))
 
-    assert told["happened"][0]["client_id"] == "c2"
-    assert told["happened"][0]["host"] == "two"
-    assert told["happened"][0]["certainty"] == "seen"
+    assert got["happened"][0]["client_id"] == "c2"
+    assert got["happened"][0]["host"] == "two"
+    assert got["happened"][0]["certainty"] == "seen"
     assert hub.ids() == sorted(one.ids() + two.ids())
     assert {row["client_id"] for row in members} == {"c1", "c2"}
     group = 'group="g",group_type="classic",kafka_cluster=""'

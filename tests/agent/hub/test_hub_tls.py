@@ -49,7 +49,7 @@ class Told(Process):
             command = [*AGENT, "run", "-c", str(self.folder / "agent.yaml")]
             self.process = subprocess.Popen(command, env=environment, stderr=stderr)
 
-    def told(self, event: str) -> str:
+    def got(self, event: str) -> str:
         lines_told = (self.folder / "stderr").read_text().splitlines()
         return "\n".join(line for line in lines_told if f"event={event} " in line)
 
@@ -105,9 +105,7 @@ def test_agents_get_in_when_they_are_put_right_and_lose_nothing(
         agent("trustless", ca="other-ca"),
     ]
     with running(hub, *agents):
-        until(
-            lambda: all(AWAY[each.folder.name] in each.told("hub_unreachable") for each in agents)
-        )
+        until(lambda: all(AWAY[each.folder.name] in each.got("hub_unreachable") for each in agents))
         until(lambda: [len(each.ids()) for each in agents] == [2] * len(agents))
         refused = hub.ids()
 
@@ -122,7 +120,7 @@ def test_agents_get_in_when_they_are_put_right_and_lose_nothing(
         place.show("own.pem", place.authority, "localhost", "127.0.0.1")  # the hub's own
 
         until(lambda: hub.ids() == sorted(id_ for each in agents for id_ in each.ids()))
-        until(lambda: all(each.told("hub_reachable") for each in agents[1:]))
+        until(lambda: all(each.got("hub_reachable") for each in agents[1:]))
         asked = {name: _ask(place, port, *auth) for name, auth in ASKED.items()}
 
     assert refused == []

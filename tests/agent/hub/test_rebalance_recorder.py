@@ -43,8 +43,8 @@ class Hub:
     def is_pending(self, agent: str, until: float) -> bool:
         return self.intake.is_pending(agent, until, self.now)
 
-    def push(self, spool: str, told: list[Sample]) -> None:
-        numbered = [msgspec.structs.replace(r, agent="h", seq=n) for n, r in enumerate(told, 1)]
+    def push(self, spool: str, got: list[Sample]) -> None:
+        numbered = [msgspec.structs.replace(r, agent="h", seq=n) for n, r in enumerate(got, 1)]
         taken = self.intake.apply_lines(spool, b"".join(map(encode, numbered)), self.now)
         self.history.add([with_spool(record, spool) for record in taken], self.now)
 
@@ -70,8 +70,8 @@ def hub() -> Hub:
     """A hub that was away while A left, and B and C rebalanced."""
     before = Hub([])
     before.now = 50.0
-    for spool, told in (("one", ONE), ("two", TWO)):
-        before.push(spool, [record for record in told if record.ts < "1970-01-01T00:00:50"])
+    for spool, got in (("one", ONE), ("two", TWO)):
+        before.push(spool, [record for record in got if record.ts < "1970-01-01T00:00:50"])
     recorded = before.history.records()
     before.at(49.0 + SETTLE_S)
     before.at(51.0 + SETTLE_S)

@@ -110,15 +110,15 @@ def member(kind: str, group: Group, member_id: str, owned: dict[str, list[int]])
     client_id = member_id.rpartition("-")[0]
     common = {"member_id": member_id, "client_id": client_id, "client_host": "/10.0.0.1"}
     if kind == "classic":
-        told = group.state == "Stable"
+        got = group.state == "Stable"
         if member_id in group.content:
             metadata, assigned = group.content[member_id]
             return common | {"member_metadata": metadata, "member_assignment": assigned}
         if group.garbled:
             return common | {"member_metadata": b"x", "member_assignment": b"x"}
         return common | {
-            "member_metadata": group.metadata or subscription(list(owned)) if told else b"",
-            "member_assignment": assignment(owned, group.user_data) if told else b"",
+            "member_metadata": group.metadata or subscription(list(owned)) if got else b"",
+            "member_assignment": assignment(owned, group.user_data) if got else b"",
         }
     if kind == "streams":
         tasks = [{"subtopology_id": name, "partitions": n} for name, n in owned.items()]

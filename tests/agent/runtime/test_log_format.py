@@ -52,11 +52,11 @@ def test_json_is_one_object_of_keys() -> None:
 
 
 @pytest.mark.parametrize("style", [LogfmtFormatter, JsonFormatter])
-@given(told=st.text())
+@given(got=st.text())
 def test_what_comes_from_outside_reaches_the_log_visibly(
-    style: type[logging.Formatter], told: str
+    style: type[logging.Formatter], got: str
 ) -> None:
-    assert style().format(record("client_refused", sans=told)).isprintable()
+    assert style().format(record("client_refused", sans=got)).isprintable()
 
 
 def test_a_traceback_stays_on_its_line() -> None:

@@ -9,23 +9,23 @@ class Process:
     """A process of any size, and what it was told to do."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.got: list[str] = []
         self._size = 0
         self.free = 0
         self._limit = MemoryLimit(lambda: self._size, self._release)
 
     def at(self, *sizes: int) -> list[str]:
         """Look once with each size, of 100 allowed; return what that led to."""
-        self.told.clear()
+        self.got.clear()
         for self._size in sizes:
-            self._limit.enforce(100, lambda: self.told.append("spare"), self._grow)
-        return list(self.told)
+            self._limit.enforce(100, lambda: self.got.append("spare"), self._grow)
+        return list(self.got)
 
     def _release(self) -> None:
         self._size, self.free = self._size - self.free, 0
 
     def _grow(self) -> None:
-        self.told.append("grow")
+        self.got.append("grow")
 
 
 def test_nothing_is_done_up_to_the_limit() -> None:

@@ -13,12 +13,12 @@ def seen(client_id: str, stream: str, source: SourceKind) -> Signal:
 
 
 def test_member_is_counted_for_each_source_that_tells_of_it() -> None:
-    book, tracker, told = SourceStatsCollector(), Tracker(StatusConfig()), list[Signal]()
+    book, tracker, got = SourceStatsCollector(), Tracker(StatusConfig()), list[Signal]()
     log, wire = ScriptedSource("log"), ScriptedSource("wire")
 
-    book.observe(log, told.extend)([seen(c, "app.log", SourceKind.LOGS) for c in ("c1", "c2")])
-    book.observe(wire, told.extend)([seen("c1", "10.0.0.5:40000", SourceKind.WIRE)])
-    for each in told:
+    book.observe(log, got.extend)([seen(c, "app.log", SourceKind.LOGS) for c in ("c1", "c2")])
+    book.observe(wire, got.extend)([seen("c1", "10.0.0.5:40000", SourceKind.WIRE)])
+    for each in got:
         tracker.apply(each)
 
     snapshot = tracker.snapshot(2.0)

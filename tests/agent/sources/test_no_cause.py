@@ -21,11 +21,11 @@ from tests.agent.sources.lines.spoken import (
     CLOSED,
     JOINING,
     REBALANCING,
+    got,
     is_report,
     says,
     signals,
     synced,
-    told,
 )
 from tests.agent.wire.frames import FIND_COORDINATOR, HEARTBEAT, LEAVE_GROUP
 from tests.agent.wire.talk import Talk, Wire
@@ -90,13 +90,13 @@ class TestProActivelyLeaving:
     def test_log(self) -> None:
         found = signals(says(JOINING), says(CLOSED), _requests(self.reason), says(JOINING))
 
-        assert told(found) == ["join", "leave", "join"]
+        assert got(found) == ["join", "leave", "join"]
 
     def test_wire(self) -> None:
-        assert told(_member().join(reason=self.reason)) == []
+        assert got(_member().join(reason=self.reason)) == []
 
     def test_broker_log(self) -> None:
-        assert told(_rejoins(self.reason)) == ["note", "join"]
+        assert got(_rejoins(self.reason)) == ["note", "join"]
 
 
 class TestTriggeredFollowUp:
@@ -106,8 +106,8 @@ class TestTriggeredFollowUp:
     later = "triggered followup rebalance scheduled for 1795243000694"
 
     def test_log(self) -> None:
-        assert told(signals(_requests(self.now, _THREAD))) == ["6"]
-        assert told(signals(_requests(self.later, _THREAD))) == ["6~11"]
+        assert got(signals(_requests(self.now, _THREAD))) == ["6"]
+        assert got(signals(_requests(self.later, _THREAD))) == ["6~11"]
 
     def test_wire(self) -> None:
         talk = Wire().connect(_THREAD)
@@ -115,14 +115,14 @@ class TestTriggeredFollowUp:
         talk.joined(protocol="stream")
         talk.sync()
 
-        assert told(talk.synced(user_data=assignment_info(11, next_ms=0))) == ["sync~10"]
-        assert told(talk.join(reason=self.now)) == ["6"]
-        assert told(_member().join(reason=self.later)) == ["6~11"]
+        assert got(talk.synced(user_data=assignment_info(11, next_ms=0))) == ["sync~10"]
+        assert got(talk.join(reason=self.now)) == ["6"]
+        assert got(_member().join(reason=self.later)) == ["6~11"]
 
     def test_broker_log(self) -> None:
         """Which code announced the one of now it does not print."""
-        assert told(_rejoins(self.now)) == ["note", "join"]
-        assert told(_rejoins(self.later)) == ["6~11"]
+        assert got(_rejoins(self.now)) == ["note", "join"]
+        assert got(_rejoins(self.later)) == ["6~11"]
 
 
 class TestMemberIdRequired:
@@ -131,15 +131,15 @@ class TestMemberIdRequired:
     def test_log(self) -> None:
         reason = "rebalance failed due to 'x' (MemberIdRequiredException)"
 
-        assert told(signals(_requests(reason))) == ["2"]
+        assert got(signals(_requests(reason))) == ["2"]
 
     def test_wire(self) -> None:
         reason = "rebalance failed due to MemberIdRequiredException"
 
-        assert told(_member().join(reason=reason)) == ["2"]
+        assert got(_member().join(reason=reason)) == ["2"]
 
     def test_broker_log(self) -> None:
-        assert told(_rejoins("rebalance failed due to MemberIdRequiredException")) == ["2"]
+        assert got(_rejoins("rebalance failed due to MemberIdRequiredException")) == ["2"]
 
 
 class TestLostCoordinator:
@@ -166,7 +166,7 @@ class TestLostCoordinator:
     def test_an_answer_that_says_so_is_told_by_its_own_line(self) -> None:
         text = "JoinGroup failed: The coordinator is not available. Marking coordinator unknown."
 
-        assert told(signals(says(text))) == ["9"]
+        assert got(signals(says(text))) == ["9"]
 
     @pytest.mark.parametrize("error", [14, 15, 16])
     def test_wire(self, error: int) -> None:
@@ -188,7 +188,7 @@ class TestLostCoordinator:
         client = Client()
         looks = [client.says(), client.says(state="steady"), client.says(state="steady")]
 
-        assert told(_looks(*(look.replace(b'"up"', b'"query-coord"') for look in looks))) == []
+        assert got(_looks(*(look.replace(b'"up"', b'"query-coord"') for look in looks))) == []
 
 
 class TestFencedInstance:
@@ -197,10 +197,10 @@ class TestFencedInstance:
     def test_log(self) -> None:
         reason = "encountered FENCED_INSTANCE_ID from HEARTBEAT response"
 
-        assert told(signals(_requests(reason))) == ["fail"]
+        assert got(signals(_requests(reason))) == ["fail"]
 
     def test_wire(self) -> None:
-        assert told(_member().heartbeat(error=82)) == ["fail"]
+        assert got(_member().heartbeat(error=82)) == ["fail"]
 
     def test_broker_log(self) -> None:
         text = f"Static member {_MEMBER} with instance id i1 is fenced by existing member i1-2."
@@ -212,7 +212,7 @@ class TestFencedInstance:
 
         found = _looks(client.says(), client.says("init", 2, "consumer fenced by newer instance"))
 
-        assert told(found) == ["fail"]
+        assert got(found) == ["fail"]
 
 
 class TestAdminsLeave:
@@ -221,7 +221,7 @@ class TestAdminsLeave:
     def test_log(self) -> None:
         why = "encountered UNKNOWN_MEMBER_ID from OFFSET_COMMIT response"
 
-        assert told(signals(_requests(why))) == ["3"]
+        assert got(signals(_requests(why))) == ["3"]
 
     def test_wire(self) -> None:
         talk = _member()
@@ -230,18 +230,18 @@ class TestAdminsLeave:
         victim = talk.heartbeat(error=25)
 
         assert (note.member.client_id, note.reason) == ("m1", "ops-bad-host")
-        assert told([note, *victim]) == ["note", "3"]
+        assert got([note, *victim]) == ["note", "3"]
 
     def test_broker_log(self) -> None:
         found = _broker().leaves(_MEMBER, "ops-bad-host")
 
-        assert told(found) == ["note", "3"]
+        assert got(found) == ["note", "3"]
         assert {signal.reason for signal in found} == {"ops-bad-host"}
 
     def test_statistics(self) -> None:
         client = Client()
 
-        assert told(_looks(client.says(), client.says("init", 2, "resetting member-id"))) == ["3"]
+        assert got(_looks(client.says(), client.says("init", 2, "resetting member-id"))) == ["3"]
 
 
 class TestStaticRestart:
@@ -250,7 +250,7 @@ class TestStaticRestart:
     def test_log(self) -> None:
         found = signals(says(JOINING), says(synced(1)), says(ASSIGNED), says("Metrics closed"))
 
-        assert told(found) == ["join", "sync"]
+        assert got(found) == ["join", "sync"]
 
     def test_wire(self) -> None:
         talk = Wire().connect()
@@ -259,7 +259,7 @@ class TestStaticRestart:
         found += talk.sync("i1-x") + talk.synced({"t": [0]})
         talk.close()
 
-        assert told(found) == ["join", "sync"]
+        assert got(found) == ["join", "sync"]
 
     def test_broker_log(self) -> None:
         broker = Broker()
@@ -277,13 +277,13 @@ class TestStaticRestart:
             f"state. Replacing previously mapped member {_MEMBER} with this groupInstanceId."
         )
 
-        assert told(found) == ["note", "join", "sync"]
+        assert got(found) == ["note", "join", "sync"]
 
     def test_statistics(self) -> None:
         client, again = Client(), Client()
         looks = [client.says("init", 0), client.says("steady", 1), again.says("init", 0)]
 
-        assert told(_looks(*looks, again.says("steady", 1))) == ["sync", "seen", "sync"]
+        assert got(_looks(*looks, again.says("steady", 1))) == ["sync", "seen", "sync"]
 
 
 class TestAnswerToWhatIsOver:
@@ -297,21 +297,21 @@ class TestAnswerToWhatIsOver:
         )
         found = signals(says(synced(2)), says(ASSIGNED), says(stale), says(CLOSED))
 
-        assert told(found) == ["sync", "leave"]
+        assert got(found) == ["sync", "leave"]
         unknown = _requests("encountered UNKNOWN_MEMBER_ID from HEARTBEAT response")
         for answer in (says(REBALANCING), unknown):
-            assert told(signals(says(JOINING), says(CLOSED), answer)) == ["join", "leave"]
+            assert got(signals(says(JOINING), says(CLOSED), answer)) == ["join", "leave"]
 
     def test_wire(self) -> None:
         talk = _member()
         talk.settle(generation=2)
 
-        assert told(talk.heartbeat(generation=1, error=22)) == []
+        assert got(talk.heartbeat(generation=1, error=22)) == []
         talk.ask(HEARTBEAT, 4, group_id="g", generation_id=2, member_id="m1-a")
         heartbeat = talk.asked
         _leaves(talk, "m1-a", "the consumer is being closed")
         talk.asked = heartbeat
-        assert told(talk.tell(error_code=25)) == []
+        assert got(talk.tell(error_code=25)) == []
 
     def test_broker_log(self) -> None:
         """A second line about a leave is one; the answers themselves are not printed."""
@@ -319,7 +319,7 @@ class TestAnswerToWhatIsOver:
 
         found = broker.leaves(_MEMBER, "the consumer is being closed")
 
-        assert told(found + broker.leaves(_MEMBER, "not provided")) == ["leave"]
+        assert got(found + broker.leaves(_MEMBER, "not provided")) == ["leave"]
 
     def test_statistics(self) -> None:
         """The reason of a rebalance that is over stays, and explains no later one."""
@@ -327,7 +327,7 @@ class TestAnswerToWhatIsOver:
 
         found = _looks(client.says(reason=old), client.says(count=2, reason=old))
 
-        assert told(found) == ["join", "sync"]
+        assert got(found) == ["join", "sync"]
 
 
 class TestInvisibleCause:
@@ -336,7 +336,7 @@ class TestInvisibleCause:
     def test_log(self) -> None:
         found = signals(says(synced(1)), says(ASSIGNED), says(JOINING))
 
-        assert told(found) == ["sync", "join"]
+        assert got(found) == ["sync", "join"]
 
     def test_wire(self) -> None:
         talk = Wire().connect()
@@ -344,16 +344,16 @@ class TestInvisibleCause:
 
         found = talk.join(version=7) + talk.joined(generation=2)
 
-        assert told(found) == ["join"]
+        assert got(found) == ["join"]
 
     def test_broker_log(self) -> None:
-        assert told(_rejoins("not provided")) == ["note", "join"]
+        assert got(_rejoins("not provided")) == ["note", "join"]
 
     @pytest.mark.parametrize("reason", ["", "unsubscribe", "JoinGroup error"])
     def test_statistics(self, reason: str) -> None:
         client = Client()
 
-        assert told(_looks(client.says(), client.says(count=3, reason=reason))) == ["join", "sync"]
+        assert got(_looks(client.says(), client.says(count=3, reason=reason))) == ["join", "sync"]
 
 
 class TestLeaveWithoutReason:
@@ -364,18 +364,18 @@ class TestLeaveWithoutReason:
 
         (left,) = talk.ask(LEAVE_GROUP, 1, group_id="g", member_id="m1-a")
 
-        assert (told([left]), left.reason) == (["leave"], None)
+        assert (got([left]), left.reason) == (["leave"], None)
 
     def test_broker_log(self) -> None:
         (left,) = _broker().leaves(_MEMBER, "not provided")
 
-        assert (told([left]), left.reason) == (["leave"], None)
+        assert (got([left]), left.reason) == (["leave"], None)
 
     def test_statistics(self) -> None:
         """A close and another subscription are one text there: no code at all."""
         client = Client()
 
-        assert told(_looks(client.says(), client.says("init", 2, "unsubscribe"))) == ["join"]
+        assert got(_looks(client.says(), client.says("init", 2, "unsubscribe"))) == ["join"]
 
 
 @pytest.mark.parametrize(

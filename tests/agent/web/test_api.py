@@ -125,10 +125,10 @@ def test_groups_are_paged(running: Running) -> None:
 def test_group_of_which_no_agent_sees_a_member_is_explained_as_such(running: Running) -> None:
     running.inspected = (replace(INSPECTED, group="other", changes=3),)
 
-    (told,) = running.get("explain?group=other")
+    (got,) = running.get("explain?group=other")
 
-    assert told["answer"].startswith("no agent sees a member of other, so who began what")
-    assert told["answer"].endswith(" says Stable, 2 members, 3 changes of membership so far.")
+    assert got["answer"].startswith("no agent sees a member of other, so who began what")
+    assert got["answer"].endswith(" says Stable, 2 members, 3 changes of membership so far.")
 
 
 def test_members_are_by_name(running: Running) -> None:
@@ -163,19 +163,19 @@ def test_incidents_are_shown_latest_first(running: Running) -> None:
 
 
 def test_explain_answers_in_words(running: Running) -> None:
-    (told,) = running.get("explain?group=g&at=150")
+    (got,) = running.get("explain?group=g&at=150")
 
-    assert told["answer"].startswith(
+    assert got["answer"].startswith(
         "g: nothing is ongoing; last, 1970-01-01 00:01:40: a left, 1.5 s. 1 incident with"
     )
-    assert told["advice"]
+    assert got["advice"]
 
 
 def test_explain_since_leaves_out_what_is_older(running: Running) -> None:
     (all_of_it,) = running.get("explain?group=g")
-    (told,) = running.get("explain?group=g&since_seconds=100000000")
+    (got,) = running.get("explain?group=g&since_seconds=100000000")
 
-    assert told["incidents"] == all_of_it["incidents"]
+    assert got["incidents"] == all_of_it["incidents"]
     (now,) = running.get("explain?group=g&since_seconds=0")
     assert [each["ongoing"] for each in now["incidents"]] == [True]
 
@@ -240,10 +240,10 @@ def test_openapi_describes_what_is_answered(running: Running) -> None:
 
 class TestHistory:
     def test_is_bounded_and_forgets_the_oldest(self) -> None:
-        told = records(*LIVE)
-        history = RecentRecords(told, max_records=3)
+        got = records(*LIVE)
+        history = RecentRecords(got, max_records=3)
 
-        assert history.records() == told[-3:]
+        assert history.records() == got[-3:]
 
     def test_periodic_samples_take_no_room(self) -> None:
         tracker = Tracker(StatusConfig())
@@ -265,21 +265,21 @@ class TestHistory:
 
     def test_group_that_is_never_quiet_is_due_too(self) -> None:
         history = RecentRecords()
-        told = records(*LIVE)
+        got = records(*LIVE)
         due = 0
         for second in range(121):
-            history.add(told[:1], float(second))
+            history.add(got[:1], float(second))
             due += bool(history.take_quiet(float(second), 30.0))
 
         assert due == 2
 
     def test_goes_on_from_the_spool(self, tmp_path: Path) -> None:
-        told = records(*LIVE)
-        half = len(told) // 2
-        (tmp_path / "1.jsonl").write_bytes(b"".join(map(encode, told[:half])))
-        (tmp_path / "2.jsonl").write_bytes(b"".join(map(encode, told[half:])) + b"{torn")
+        got = records(*LIVE)
+        half = len(got) // 2
+        (tmp_path / "1.jsonl").write_bytes(b"".join(map(encode, got[:half])))
+        (tmp_path / "2.jsonl").write_bytes(b"".join(map(encode, got[half:])) + b"{torn")
 
-        assert read_spool(tmp_path) == told
+        assert read_spool(tmp_path) == got
         assert read_spool(tmp_path / "none") == []
 
 

@@ -219,8 +219,8 @@ def test_users_change_without_a_restart_and_a_wrong_file_changes_nothing(
     place.file.write_text(USERS)
     play(place, scenario)
 
-    (told,) = [vars(record)["error"] for record in caplog.records if record.levelname == "ERROR"]
-    assert told.startswith(f"{place.file}: basic_auth_users.a: wanted a bcrypt hash")
+    (got,) = [vars(record)["error"] for record in caplog.records if record.levelname == "ERROR"]
+    assert got.startswith(f"{place.file}: basic_auth_users.a: wanted a bcrypt hash")
 
 
 def test_certificates_change_without_a_restart(place: Place) -> None:
@@ -284,8 +284,8 @@ def test_only_allowed_names_get_in(place: Place, caplog: pytest.LogCaptureFixtur
     place.file.write_text(f"{MUTUAL}  client_allowed_sans: {names}\n")
     play(place, scenario)
 
-    (told,) = [record for record in caplog.records if record.message == "client_refused"]
-    assert vars(told)["sans"] == "other"
+    (got,) = [record for record in caplog.records if record.message == "client_refused"]
+    assert vars(got)["sans"] == "other"
 
 
 @pytest.mark.parametrize(
@@ -385,5 +385,5 @@ def test_what_is_wrong_is_told_by_file_and_key(place: Place, text: str, complain
     with pytest.raises(ConfigError) as refused:
         WebSecurity(place.file, Counter())
 
-    told = f"{place.file}: tls_server_config.{complaint.format(folder=place.folder)}"
-    assert str(refused.value).startswith(told)
+    got = f"{place.file}: tls_server_config.{complaint.format(folder=place.folder)}"
+    assert str(refused.value).startswith(got)

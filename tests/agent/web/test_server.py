@@ -275,11 +275,11 @@ def test_what_moves_is_looked_at_where_it_moves(path: str) -> None:
 
 
 def test_the_page_and_the_api_show_how_each_source_fares() -> None:
-    page, told = ask(Fake(), "GET", "/").text, ask(Fake(), "GET", "/api/v1/sources").json()
+    page, got = ask(Fake(), "GET", "/").text, ask(Fake(), "GET", "/api/v1/sources").json()
 
     assert '<th scope="row">logs</th><td>up</td><td class="n" data-label="lag">0.2 s</td>' in page
     assert "&lt;b&gt;: 3" in page
-    assert told == [
+    assert got == [
         {
             "name": "logs",
             "type": "logs",

@@ -28,9 +28,9 @@ def test_a_clients_id_runs_nothing_in_a_browser(tmp_path: Path) -> None:
     }
     (tmp_path / "agent.yaml").write_text(yaml.safe_dump(config))
     now = datetime.now(UTC)
-    told = "".join(line(now, text) for text in (JOIN, SYNC % 1, ASSIGNED))
-    told = told.replace("clientId=c1, groupId=g", f"clientId={EVIL}, groupId={EVIL}")
-    (tmp_path / "app.log").write_text(told)
+    got = "".join(line(now, text) for text in (JOIN, SYNC % 1, ASSIGNED))
+    got = got.replace("clientId=c1, groupId=g", f"clientId={EVIL}, groupId={EVIL}")
+    (tmp_path / "app.log").write_text(got)
     command = [*AGENT, "run", "-c", str(tmp_path / "agent.yaml")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:

@@ -148,7 +148,7 @@ class Talk:
         return self.synced({"t": [0, 1]})
 
 
-def told(signals: list[Signal]) -> list[tuple[str, int]]:
+def got(signals: list[Signal]) -> list[tuple[str, int]]:
     """Return what signals say, without the ones that only show a member lives."""
     return [
         (str(each.kind), int(each.status)) for each in signals if each.kind is not SignalKind.SEEN

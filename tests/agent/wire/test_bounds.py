@@ -167,11 +167,11 @@ def test_every_field_of_every_version_at_its_longest(api_key: int) -> None:
     for version in range(VERSION_MAX + 1):
         try:
             asked = longest_values(api_key, version, is_request=True)
-            told = longest_values(api_key, version, is_request=False)
+            got = longest_values(api_key, version, is_request=False)
         except KioIndexError:
             continue
         for each in (talk, with_group):
-            signals = each.ask(api_key, version, **asked) + each.tell(**told)
+            signals = each.ask(api_key, version, **asked) + each.tell(**got)
             texts += [length for signal in signals for length in _lengths(to_builtins(signal))]
             messages += 2
 

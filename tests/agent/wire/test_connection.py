@@ -39,13 +39,13 @@ class TestReading:
     def test_an_answer_finds_its_request(self) -> None:
         connection = connect()
         asked = connection.feed_client(HELLO, 1.0)[0]
-        told = connection.feed_broker(tell(1), 2.0)[0]
+        got = connection.feed_broker(tell(1), 2.0)[0]
 
-        assert told.correlation_id == asked.correlation_id
+        assert got.correlation_id == asked.correlation_id
         assert asked.message == HeartbeatRequest(
             group="g", generation=1, member_id="a", instance_id=None
         )
-        assert (told.message.errors, told.at, connection.client_id) == ({27}, 2.0, "m1")
+        assert (got.message.errors, got.at, connection.client_id) == ({27}, 2.0, "m1")
 
     def test_a_request_without_an_answer_holds_up_nothing(self) -> None:
         connection = connect()
@@ -70,14 +70,14 @@ class TestReading:
     def test_the_pieces_do_not_matter(self, data: st.DataObject) -> None:
         numbers = range(1, data.draw(st.integers(2, 8)))
         asked = b"".join(ask(number) + opaque(FETCH, 0, "m1", 40) for number in numbers)
-        told = b"".join(tell(number) for number in numbers)
+        got = b"".join(tell(number) for number in numbers)
         rng = random.Random(data.draw(st.integers()))
         connection = connect()
 
         for piece in _pieces(asked, rng):
             connection.feed_client(piece, 1.0)
 
-        assert sum(len(connection.feed_broker(piece, 1.0)) for piece in _pieces(told, rng)) == len(
+        assert sum(len(connection.feed_broker(piece, 1.0)) for piece in _pieces(got, rng)) == len(
             numbers
         )
 

@@ -182,8 +182,8 @@ def test_a_sink_that_breaks_begins_again_and_stops_nothing(
     Bench(config_file).run(caplog, scenario)
 
     assert len(tries) >= 2
-    told = [record for record in caplog.records if record.msg == "output_failed"]
-    assert [bool(record.exc_info) for record in told] == [True] + [False] * (len(told) - 1)
+    got = [record for record in caplog.records if record.msg == "output_failed"]
+    assert [bool(record.exc_info) for record in got] == [True] + [False] * (len(got) - 1)
 
 
 def test_a_search_for_causes_that_breaks_begins_again_and_stops_nothing(
@@ -198,11 +198,11 @@ def test_a_search_for_causes_that_breaks_begins_again_and_stops_nothing(
     with config_file.open("a") as file:
         file.write("role: standalone\n")
 
-    def told() -> list[logging.LogRecord]:
+    def got() -> list[logging.LogRecord]:
         return [record for record in caplog.records if record.msg == "groups_failed"]
 
     async def scenario(bench: Bench) -> None:
-        await bench.until(lambda: len(told()) > 1)
+        await bench.until(lambda: len(got()) > 1)
         bench.sources[0].say(raised(Status.STALE_MEMBER, time.time(), member("c2")))
         await bench.until_shown('client_id="c2"')
 

@@ -80,8 +80,8 @@ def test_an_agent_exports_and_once_more_when_it_ends(tmp_path: Path) -> None:
         }
         (tmp_path / "agent.yaml").write_text(yaml.safe_dump(config))
         now = datetime.now(UTC)
-        told = "".join(line(now, text) for text in (JOIN, SYNC % 1, ASSIGNED))
-        (tmp_path / "app.log").write_text(told)
+        got = "".join(line(now, text) for text in (JOIN, SYNC % 1, ASSIGNED))
+        (tmp_path / "app.log").write_text(got)
         command = [*AGENT, "run", "-c", str(tmp_path / "agent.yaml")]
         with subprocess.Popen(command, stderr=subprocess.PIPE) as agent:
             assert agent.stderr is not None

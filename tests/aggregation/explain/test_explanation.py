@@ -37,41 +37,39 @@ def story() -> list[ExplainedRebalance]:
 
 
 def test_answer_names_who_caused_most_and_whom_the_group_waited_for() -> None:
-    told = explain("k", "g", story()[1:])
+    got = explain("k", "g", story()[1:])
 
-    assert told.answer.startswith(
-        "g rebalanced 4 times in 5 min; 2 of them were caused by client a"
-    )
-    assert "on host h-a (DroppedGroup: poll interval exceeded)" in told.answer
-    assert "waited mostly for client c on host h-c; " in told.answer
-    assert told.answer.endswith("; it cost 11.0 s of its members' time.")
+    assert got.answer.startswith("g rebalanced 4 times in 5 min; 2 of them were caused by client a")
+    assert "on host h-a (DroppedGroup: poll interval exceeded)" in got.answer
+    assert "waited mostly for client c on host h-c; " in got.answer
+    assert got.answer.endswith("; it cost 11.0 s of its members' time.")
 
 
 def test_cost_names_the_partitions_that_moved() -> None:
-    told = explain(
+    got = explain(
         "k", "g", explain_rebalances(records(*START, *gaining(2, 100.0, a=1, b=0, c=0)))[1:]
     )
 
-    assert told.answer.endswith("; it cost 1.2 s of its members' time, and 1 partition moved.")
-    assert (told.partitions_moved, told.happened[0].partitions_moved) == (1, 1)
-    assert told.happened[0].member_seconds == pytest.approx(1.2)
+    assert got.answer.endswith("; it cost 1.2 s of its members' time, and 1 partition moved.")
+    assert (got.partitions_moved, got.happened[0].partitions_moved) == (1, 1)
+    assert got.happened[0].member_seconds == pytest.approx(1.2)
 
 
 def test_one_rebalance_that_still_runs() -> None:
-    told = explain("k", "g", story()[-1:])
+    got = explain("k", "g", story()[-1:])
 
-    assert told.answer == (
+    assert got.answer == (
         "g rebalanced once, at 1970-01-01 00:06:40 UTC, and still does; it was caused by client c"
         " on host h-c (MetadataChanged: metadata); the group was rebalancing for 0 ms in total."
     )
-    assert told.happened[0].is_open
+    assert got.happened[0].is_open
 
 
 def test_cost_names_the_records_that_waited() -> None:
     begun, *_, again = story()
     behind = [
         replace(begun, findings=(Finding(1.0, "k", 2, 1),)),
-        replace(again, findings=(_toll(1_234),)),
+        replace(again, findings=(_cost(1_234),)),
     ]
 
     assert explain("k", "g", behind[:1]).answer.endswith(
@@ -81,7 +79,7 @@ def test_cost_names_the_records_that_waited() -> None:
     assert [each.lag for each in explain("k", "g", behind).happened] == [1, 1_234]
 
 
-def _toll(lag: int) -> Finding:
+def _cost(lag: int) -> Finding:
     return Finding(1.0, "k", None, lag)
 
 
@@ -89,10 +87,10 @@ def test_long_reason_is_shortened_in_the_answer_alone() -> None:
     reason = "metadata " * 25
     (found,) = explain_rebalances(records(raised(7, 400.0, C, reason=reason)))
 
-    told = explain("k", "g", [found])
+    got = explain("k", "g", [found])
 
-    assert "metadata metadata …); " in told.answer
-    assert told.happened[0].reason == reason
+    assert "metadata metadata …); " in got.answer
+    assert got.happened[0].reason == reason
 
 
 def test_no_rebalance() -> None:
@@ -102,21 +100,21 @@ def test_no_rebalance() -> None:
 def test_inferred_says_so() -> None:
     found = explain_rebalances(records(*START, *round_of(2, 100.0, B, C)))[1:]
 
-    told = explain("k", "g", found)
+    got = explain("k", "g", found)
 
-    assert "client a on host h-a (UnknownMember: it took no part any more" in told.answer
-    assert ", as far as can be inferred; " in told.answer
-    assert told.happened[0].certainty == "inferred"
+    assert "client a on host h-a (UnknownMember: it took no part any more" in got.answer
+    assert ", as far as can be inferred; " in got.answer
+    assert got.happened[0].certainty == "inferred"
 
 
 def test_unknown_says_what_is_missing() -> None:
     found = explain_rebalances(records(*START, *round_of(2, 100.0, A, B, C)))[1:]
 
-    told = explain("k", "g", found)
+    got = explain("k", "g", found)
 
-    assert "who began it was not seen" in told.answer
-    assert told.happened[0].reason == "the member that began it: no agent sees it"
-    assert told.advice == (load_recommendations().unseen,)
+    assert "who began it was not seen" in got.answer
+    assert got.happened[0].reason == "the member that began it: no agent sees it"
+    assert got.advice == (load_recommendations().unseen,)
 
 
 def test_advice_begins_with_the_costliest_cause_and_the_slow_member() -> None:
@@ -134,11 +132,11 @@ def test_advice_begins_with_the_costliest_cause_and_the_slow_member() -> None:
 def test_totals_are_the_sums() -> None:
     found = explain_rebalances(records(*START, *round_of(2, 100.0, A, B, C, causes={"a": NEW})))[1:]
 
-    told = explain("k", "g", found)
+    got = explain("k", "g", found)
 
-    assert told.rebalances == 1
-    assert told.seconds == pytest.approx(0.5)
-    assert told.member_seconds == pytest.approx(0.5 + 2 * 0.4)
+    assert got.rebalances == 1
+    assert got.seconds == pytest.approx(0.5)
+    assert got.member_seconds == pytest.approx(0.5 + 2 * 0.4)
 
 
 class TestChoose:
@@ -160,7 +158,7 @@ class TestChoose:
 def test_groups_are_explained_apart() -> None:
     one, other = story(), explain_rebalances(records(*START))
 
-    assert [told.rebalances for told in explanations(one + other, 3, None)] == [3]
+    assert [got.rebalances for got in explanations(one + other, 3, None)] == [3]
 
 
 def test_setting_that_would_have_saved_most_is_the_first_advice() -> None:

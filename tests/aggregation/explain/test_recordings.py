@@ -124,9 +124,9 @@ def test_some_of_the_members_name_nobody_else(recording: str) -> None:
         whole = explain_rebalances(records)
         for seen, part in _parts(records):
             for each in part:
-                told = (recording, each.round.ref.group, seen, _story([each]))
-                assert _named(each) <= _guilty(each.trigger.at, whole), told
-                assert _gone(each) <= {d.member for w in whole for d in w.departures}, told
+                got = (recording, each.round.ref.group, seen, _story([each]))
+                assert _named(each) <= _guilty(each.trigger.at, whole), got
+                assert _gone(each) <= {d.member for w in whole for d in w.departures}, got
 
 
 def _parts(records: list[Sample]) -> Iterator[tuple[tuple[str, ...], list[ExplainedRebalance]]]:

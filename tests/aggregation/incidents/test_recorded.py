@@ -23,21 +23,21 @@ def explain(case: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in found.stdout.splitlines()]
 
 
-def told(incident: dict[str, Any]) -> tuple[str, list[str]]:
+def got(incident: dict[str, Any]) -> tuple[str, list[str]]:
     return incident["kind"], [member["client_id"] for member in incident["members"]]
 
 
 def test_dropped_member_that_is_not_back_is_ongoing() -> None:
     ((*_, last),) = [document["incidents"] for document in explain("dropped-member-still-out")]
 
-    assert (told(last), last["ongoing"]) == (("poll_timeout", ["m1"]), True)
+    assert (got(last), last["ongoing"]) == (("poll_timeout", ["m1"]), True)
     assert [member["client_id"] for member in last["members_out"]] == ["m1"]
 
 
 def test_rebalance_that_runs_is_one_incident_that_waits_for_one() -> None:
     ((*_, last),) = [document["incidents"] for document in explain("one-ongoing-told-as-three")]
 
-    assert (told(last), last["ongoing"]) == (("member_joined", ["m3"]), True)
+    assert (got(last), last["ongoing"]) == (("member_joined", ["m3"]), True)
     (wait,) = last["waiting_for"]
     assert wait["client_id"] == "m1"
     assert wait["seconds"] == pytest.approx(4, abs=1)
@@ -47,7 +47,7 @@ def test_rebalance_that_runs_is_one_incident_that_waits_for_one() -> None:
 def test_killed_member_has_expired_and_does_not_return(killed: str) -> None:
     (document,) = explain("kill-told-as-rollout")
     (incident,) = [
-        each for each in document["incidents"] if told(each) == ("session_expired", [killed])
+        each for each in document["incidents"] if got(each) == ("session_expired", [killed])
     ]
 
     ways = [(each["how"], each["returned_at"]) for each in incident["departures"]]

@@ -18,7 +18,7 @@ from tests.metrics.given import C1, C2, T1, demand, failed, left, raised, run, s
 CONFIG = StatusConfig()
 
 
-def told(*signals: Signal) -> list[Sample]:
+def got(*signals: Signal) -> list[Sample]:
     return run(Tracker(CONFIG), *signals)
 
 
@@ -35,14 +35,14 @@ def after(records: Iterable[Sample], now: float, spool: str = "s") -> Fleet:
 
 
 def test_status_follows_the_agents_records() -> None:
-    (row,) = held_by(after(told(raised(2, 10.0), raised(6, 11.0, reason="why")), 12.0), 12.0)
+    (row,) = held_by(after(got(raised(2, 10.0), raised(6, 11.0, reason="why")), 12.0), 12.0)
 
     assert (row.status, row.peak, row.since_at, row.reason) == (6, 6, 11.0, "why")
     assert (row.client_id, row.group, row.host) == ("c1", "g", "h")
 
 
 def test_peak_is_remembered_and_passes() -> None:
-    members = after(told(raised(8, 10.0), synced(11.0)), 11.0)
+    members = after(got(raised(8, 10.0), synced(11.0)), 11.0)
 
     assert [(row.status, row.peak) for row in held_by(members, 12.0)] == [(0, 8)]
     members.record_contact("s", 200.0)
@@ -50,7 +50,7 @@ def test_peak_is_remembered_and_passes() -> None:
 
 
 def test_leave_lingers_and_then_the_member_is_forgotten() -> None:
-    members = after(told(left(10.0)), 10.0)
+    members = after(got(left(10.0)), 10.0)
     shown = []
     for now in (11.0, 71.0, 310.0):
         members.record_contact("s", now)
@@ -67,7 +67,7 @@ def test_lost_status_is_no_series() -> None:
 
 
 def test_silent_agent_takes_its_rows_along() -> None:
-    members = after(told(raised(2, 10.0)), 10.0)
+    members = after(got(raised(2, 10.0)), 10.0)
 
     assert held_by(members, 10.0 + SILENT_S - 1)
     assert held_by(members, 10.0 + SILENT_S) == []
@@ -75,7 +75,7 @@ def test_silent_agent_takes_its_rows_along() -> None:
 
 
 def test_agent_that_comes_back_has_its_statuses_again() -> None:
-    members = after(told(raised(2, 10.0)), 10.0)
+    members = after(got(raised(2, 10.0)), 10.0)
     held_by(members, 10.0 + SILENT_S)
 
     members.record_contact("s", 1_000.0)
@@ -84,7 +84,7 @@ def test_agent_that_comes_back_has_its_statuses_again() -> None:
 
 
 def test_agent_that_never_comes_back_is_forgotten() -> None:
-    members = after(told(raised(2, 10.0)), 10.0)
+    members = after(got(raised(2, 10.0)), 10.0)
     held_by(members, 10.0 + GONE_S)
 
     members.record_contact("s", 11.0 + GONE_S)
@@ -105,17 +105,17 @@ def test_periodic_sample_tells_a_status_whose_beginning_was_not_heard() -> None:
 
 def test_two_that_one_agent_cannot_tell_apart_are_their_max() -> None:
     twin = replace(C1, origin="other.log")
-    members = after(told(raised(2, 10.0), raised(6, 11.0, twin), synced(12.0)), 12.0)
-    still = after(told(raised(6, 10.0), raised(2, 11.0, twin), synced(12.0)), 12.0)
+    members = after(got(raised(2, 10.0), raised(6, 11.0, twin), synced(12.0)), 12.0)
+    still = after(got(raised(6, 10.0), raised(2, 11.0, twin), synced(12.0)), 12.0)
 
     assert [int(row.status) for row in held_by(members, 12.0)] == [6]
     assert [int(row.status) for row in held_by(still, 12.0)] == [2]
 
 
 def test_the_same_member_of_two_agents_is_two_rows() -> None:
-    members = after(told(raised(2, 10.0)), 10.0, "a")
+    members = after(got(raised(2, 10.0)), 10.0, "a")
     members.record_contact("b", 10.0)
-    for record in told(raised(6, 10.0)):
+    for record in got(raised(6, 10.0)):
         members.apply("b", record)
 
     assert sorted(int(row.status) for row in held_by(members, 10.0)) == [2, 6]
@@ -123,7 +123,7 @@ def test_the_same_member_of_two_agents_is_two_rows() -> None:
 
 def test_instances_are_apart_from_consumers() -> None:
     probing = signal(SignalKind.SYNC, 11.0, T1, layer=demand(11, 11.0, 60.0))
-    members = after(told(raised(1, 10.0, T1), probing), 12.0)
+    members = after(got(raised(1, 10.0, T1), probing), 12.0)
 
     assert [int(row.status) for row in held_by(members, 12.0)] == [0]
     assert [int(row.status) for row in held_by(members, 12.0, Scope.STREAMS)] == [11]
@@ -132,7 +132,7 @@ def test_instances_are_apart_from_consumers() -> None:
 def test_members_are_bounded_the_longest_silent_goes() -> None:
     members = Fleet(dataclasses.replace(CONFIG, members=1))
     members.record_contact("s", 10.0)
-    for record in told(raised(2, 10.0), raised(2, 11.0, C2)):
+    for record in got(raised(2, 10.0), raised(2, 11.0, C2)):
         members.apply("s", record)
 
     assert [row.client_id for row in held_by(members, 12.0)] == ["c2"]
@@ -140,7 +140,7 @@ def test_members_are_bounded_the_longest_silent_goes() -> None:
 
 
 def test_state_survives_json() -> None:
-    members = after(told(raised(8, 10.0), synced(11.0), raised(2, 12.0), left(12.5, C2)), 13.0)
+    members = after(got(raised(8, 10.0), synced(11.0), raised(2, 12.0), left(12.5, C2)), 13.0)
     saved = msgspec.json.decode(msgspec.json.encode(members.state()))
 
     assert held_by(Fleet(CONFIG, saved), 13.0) == held_by(members, 13.0)
@@ -168,7 +168,7 @@ def test_hub_shows_what_the_agent_shows(codes: list[tuple[int, object]]) -> None
 
 @pytest.mark.parametrize("scope", [Scope.GROUP, Scope.APP])
 def test_records_of_whole_groups_are_no_members(scope: Scope) -> None:
-    (record,) = told(raised(2, 10.0))
+    (record,) = got(raised(2, 10.0))
     members = after([msgspec.structs.replace(record, scope=scope)], 10.0)
 
     assert held_by(members, 10.0) == []

@@ -165,9 +165,9 @@ def test_a_classic_groups_generation_comes_from_its_observed_members() -> None:
         replace(row(client_id="c2"), generation=5),
         replace(row(group="other"), generation=9),
     )
-    told = replace(INSPECTED, group="epochs", group_type="consumer", generation=7)
+    got = replace(INSPECTED, group="epochs", group_type="consumer", generation=7)
     unseen = replace(INSPECTED, group="unseen")
 
-    rows = live(Snapshot(at=1.0, consumers=members, inspected=(INSPECTED, told, unseen)))
+    rows = live(Snapshot(at=1.0, consumers=members, inspected=(INSPECTED, got, unseen)))
 
     assert [each.generation for each in rows.inspected] == [5, 7, None]

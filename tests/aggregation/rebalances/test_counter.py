@@ -15,17 +15,17 @@ OPEN = raised(7, 200.0, B)
 UNSEEN = round_of(2, 100.0, A, B, C)
 
 
-def counted(settled: CompletedRebalances, told: list[Sample], now: float) -> list[str | None]:
-    found = settled.find_completed(told, now)
+def counted(settled: CompletedRebalances, got: list[Sample], now: float) -> list[str | None]:
+    found = settled.find_completed(got, now)
     settled.count(found)
     return [record(each).status for each in found]
 
 
 def test_counts_what_is_over_once() -> None:
-    settled, told = CompletedRebalances(10), records(*START, *LEAVE)
+    settled, got = CompletedRebalances(10), records(*START, *LEAVE)
 
-    assert counted(settled, told, 1_000.0) == ["NewMember", "UserRequested"]
-    assert counted(settled, told, 2_000.0) == []
+    assert counted(settled, got, 1_000.0) == ["NewMember", "UserRequested"]
+    assert counted(settled, got, 2_000.0) == []
     assert {key.status: sum(t.durations.buckets) for key, t in settled.totals().items()} == {
         "NewMember": 1,
         "UserRequested": 1,
@@ -36,17 +36,17 @@ def test_end_of_a_group_is_no_rebalance() -> None:
     """The last member leaves, and nobody is there who could rebalance because of it."""
     settled = CompletedRebalances(10)
     ends = [left(at, member, "closed") for at, member in ((200.0, B), (300.0, C))]
-    told = records(*START, *LEAVE, ends[0], *round_of(3, 201.0, C), ends[1])
+    got = records(*START, *LEAVE, ends[0], *round_of(3, 201.0, C), ends[1])
 
-    assert counted(settled, told, 1_000.0) == ["NewMember", "UserRequested", "UserRequested"]
-    assert counted(settled, told, 2_000.0) == []
+    assert counted(settled, got, 1_000.0) == ["NewMember", "UserRequested", "UserRequested"]
+    assert counted(settled, got, 2_000.0) == []
 
 
 def test_waits_for_late_records() -> None:
-    settled, told = CompletedRebalances(10), records(*START, *LEAVE)
+    settled, got = CompletedRebalances(10), records(*START, *LEAVE)
 
-    assert counted(settled, told, 101.5 + SETTLE_S - 0.1) == ["NewMember"]
-    assert counted(settled, told, 101.5 + SETTLE_S) == ["UserRequested"]
+    assert counted(settled, got, 101.5 + SETTLE_S - 0.1) == ["NewMember"]
+    assert counted(settled, got, 101.5 + SETTLE_S) == ["UserRequested"]
 
 
 @pytest.mark.parametrize("begins_at", [100.0, 99.123456])
@@ -61,12 +61,12 @@ def test_what_begins_no_later_and_settles_later_is_counted_too(
         signal(SignalKind.SYNC, 100.5, quick, generation=2),
         raised(8, begins_at, slow),
     ]
-    told = records(*begun, signal(SignalKind.SYNC, 160.0, slow, generation=generation))
+    got = records(*begun, signal(SignalKind.SYNC, 160.0, slow, generation=generation))
 
     assert counted(settled, records(*begun), 140.0) == ["MetadataChanged"]
     assert counted(settled, records(*begun), 150.0) == []
-    assert counted(settled, told, 200.0) == ["SubscriptionChanged"]
-    assert counted(settled, told, 300.0) == []
+    assert counted(settled, got, 200.0) == ["SubscriptionChanged"]
+    assert counted(settled, got, 300.0) == []
 
 
 def test_what_was_under_way_and_takes_a_counted_one_in_is_not_counted_again() -> None:
@@ -76,11 +76,11 @@ def test_what_was_under_way_and_takes_a_counted_one_in_is_not_counted_again() ->
         raised(7, 100.0, A),
         signal(SignalKind.SYNC, 100.5, A, generation=2),
     ]
-    told = records(*begun, signal(SignalKind.SYNC, 160.0, B, generation=3))
+    got = records(*begun, signal(SignalKind.SYNC, 160.0, B, generation=3))
 
     assert counted(settled, records(*begun), 140.0) == ["MetadataChanged"]
-    assert counted(settled, told, 200.0) == []
-    assert len(CompletedRebalances(10).find_completed(told, 200.0)) == 1
+    assert counted(settled, got, 200.0) == []
+    assert len(CompletedRebalances(10).find_completed(got, 200.0)) == 1
 
 
 def test_what_is_counted_is_remembered_only_while_something_is_under_way() -> None:
@@ -108,10 +108,10 @@ def test_open_one_is_not_over() -> None:
 
 
 def test_what_an_earlier_run_has_counted_is_skipped() -> None:
-    settled, told = CompletedRebalances(10), records(*START, *LEAVE)
-    settled.skip(record(each) for each in CompletedRebalances(10).find_completed(told, 50.0))
+    settled, got = CompletedRebalances(10), records(*START, *LEAVE)
+    settled.skip(record(each) for each in CompletedRebalances(10).find_completed(got, 50.0))
 
-    assert counted(settled, told, 1_000.0) == ["UserRequested"]
+    assert counted(settled, got, 1_000.0) == ["UserRequested"]
 
 
 def test_unseen_trigger_is_counted_as_unknown() -> None:
@@ -151,26 +151,26 @@ def test_record_tells_all_of_it() -> None:
     settled = CompletedRebalances(10)
     (found,) = settled.find_completed(records(*START, *LEAVE), 1_000.0)[1:]
 
-    told = record(found)
+    got = record(found)
 
-    assert (told.kind, told.scope, told.client_id, told.to) == ("episode", "group", "a", 6)
-    assert (told.ts, told.ended_ts) == (
+    assert (got.kind, got.scope, got.client_id, got.to) == ("episode", "group", "a", 6)
+    assert (got.ts, got.ended_ts) == (
         "1970-01-01T00:01:40.000000Z",
         "1970-01-01T00:01:41.500000Z",
     )
-    assert (told.certainty, told.departures, told.members) == ("seen", ["a: left"], 3)
-    assert told.id == record(found).id
-    assert json.loads(encode(told))["seconds"] == 1.5
-    assert isinstance(told, EpisodeRecord)
+    assert (got.certainty, got.departures, got.members) == ("seen", ["a: left"], 3)
+    assert got.id == record(found).id
+    assert json.loads(encode(got))["seconds"] == 1.5
+    assert isinstance(got, EpisodeRecord)
 
 
 def test_record_of_an_unseen_trigger_says_what_is_missing() -> None:
     (found,) = CompletedRebalances(10).find_completed(records(*START, *UNSEEN), 1_000.0)[1:]
 
-    told = record(found)
+    got = record(found)
 
-    assert (told.status, told.to, told.client_id) == (None, 0, None)
-    assert told.reason == "the member that began it: no agent sees it"
+    assert (got.status, got.to, got.client_id) == (None, 0, None)
+    assert got.reason == "the member that began it: no agent sees it"
 
 
 def test_joins_without_a_visible_cause_are_rebalances_of_unknown_status() -> None:

@@ -316,7 +316,7 @@ class TestTogether:
 
     def test_members_of_a_new_protocol_go_one_by_one(self) -> None:
         a, b = (replace(m, group_type="consumer") for m in (A, B))
-        told = run(
+        got = run(
             Tracker(StatusConfig()),
             raised(2, 0.0, b),
             signal(SignalKind.SYNC, 0.4, b, generation=3),
@@ -330,7 +330,7 @@ class TestTogether:
             signal(SignalKind.SYNC, 9.1, a, generation=4),
         )
 
-        found = explain_rebalances(told)
+        found = explain_rebalances(got)
 
         assert story(found) == [(Certainty.SEEN, "b", 2), (Certainty.SEEN, "b", 6)]
         assert [each.round.ended_at for each in found] == [5.0, 9.1]
@@ -501,19 +501,19 @@ def history() -> list[Sample]:
 
 @given(st.integers(), st.lists(st.sampled_from(range(12))))
 def test_order_and_doubles_change_nothing(seed: int, again: list[int]) -> None:
-    told = history()
-    shuffled = told + [told[i] for i in again]
+    got = history()
+    shuffled = got + [got[i] for i in again]
     random.Random(seed).shuffle(shuffled)
 
-    assert explain_rebalances(shuffled) == explain_rebalances(told)
+    assert explain_rebalances(shuffled) == explain_rebalances(got)
 
 
 @given(st.sets(st.sampled_from("abc")))
 def test_with_some_members_unseen_no_wrong_name(seen: set[str]) -> None:
-    told = history()
-    whole = {each.round.generations: each.trigger for each in explain_rebalances(told)}
+    got = history()
+    whole = {each.round.generations: each.trigger for each in explain_rebalances(got)}
 
-    for each in explain_rebalances([record for record in told if record.client_id in seen]):
+    for each in explain_rebalances([record for record in got if record.client_id in seen]):
         truth = whole.get(each.round.generations)
         if each.trigger.member is not None and truth is not None and each.round.generations != (1,):
             assert each.trigger.member == truth.member
@@ -524,12 +524,12 @@ def replace_agent(record: Sample, agent: str) -> Sample:
     return msgspec.structs.replace(record, agent=agent)
 
 
-def replace_generation(told: Signal) -> Signal:
-    return signal(told.kind, told.at, told.member, status=told.status, reason=told.reason)
+def replace_generation(got: Signal) -> Signal:
+    return signal(got.kind, got.at, got.member, status=got.status, reason=got.reason)
 
 
-def replace_at(told: Signal, at: float) -> Signal:
-    return signal(told.kind, at, told.member, generation=told.generation)
+def replace_at(got: Signal, at: float) -> Signal:
+    return signal(got.kind, at, got.member, generation=got.generation)
 
 
 def test_follower_that_joins_again_alone_makes_nobody_absent() -> None:
@@ -618,15 +618,15 @@ class TestPartitionsMoved:
 class TestTolls:
     """What polls find goes to the rebalance that they follow."""
 
-    def found(self, at: float, **told: int | str | None) -> Sample:
+    def found(self, at: float, **got: int | str | None) -> Sample:
         (record,) = records(raised(1, at, A))
         columns = {"kind": SampleKind.SIGNAL, "scope": Scope.GROUP, "id": str(at), "episode": None}
         nobody = {"client_id": None, "host": "", "to": None}
-        return msgspec.structs.replace(record, **(columns | nobody | told))
+        return msgspec.structs.replace(record, **(columns | nobody | got))
 
     def moved_and_lag(self, *found: Sample) -> list[tuple[int | None, int | None]]:
-        told = records(*START, *round_of(2, 100.0, A, B, C), *round_of(3, 130.0, A, B, C))
-        return [(e.partitions_moved, e.lag) for e in explain_rebalances([*told, *found])]
+        got = records(*START, *round_of(2, 100.0, A, B, C), *round_of(3, 130.0, A, B, C))
+        return [(e.partitions_moved, e.lag) for e in explain_rebalances([*got, *found])]
 
     def test_go_to_the_latest_that_had_begun(self) -> None:
         found = self.found(109.0, gained=3, lag=40), self.found(119.0, gained=None, lag=90)
@@ -655,9 +655,9 @@ class TestTolls:
         assert trigger.member == MemberRef("z", "h-z")
 
     def test_name_who_came_before_the_others_heard_of_it(self) -> None:
-        told = records(*START, *round_of(2, 100.0, A, B, C), *round_of(3, 120.0, A, B, C))
+        got = records(*START, *round_of(2, 100.0, A, B, C), *round_of(3, 120.0, A, B, C))
 
-        *_, first, second = explain_rebalances([*told, self.found(116.0, client_id="z", to=2)])
+        *_, first, second = explain_rebalances([*got, self.found(116.0, client_id="z", to=2)])
 
         assert first.trigger.certainty is Certainty.UNKNOWN
         assert second.trigger.member == MemberRef("z")

@@ -61,7 +61,7 @@ def main(kind: TableFormat, folder: Path) -> None:
         before, rows = files(spark, tables), tables.read(spark, TABLE).collect()
         Maintenance(tables=tables, keep_days=1, notify=notify).run(spark, date(2025, 11, 26))
         kept = tables.read(spark, TABLE).collect()
-        told = {
+        got = {
             "appended": appended,
             "once": Counter(r.id for r in rows) == Counter(s.id for b in batches for s in b),
             "files": [before, files(spark, tables)],
@@ -69,7 +69,7 @@ def main(kind: TableFormat, folder: Path) -> None:
             "rows": len(kept),
             "comment": comment(spark, tables),
         }
-    print(json.dumps(told))  # noqa: T201 - its output
+    print(json.dumps(got))  # noqa: T201 - its output
 
 
 if __name__ == "__main__":

@@ -62,19 +62,19 @@ def follow_up(status: int, after_s: float, reason: str | None = None) -> FollowU
 
 @pytest.mark.parametrize("age", [0.0, 1.0, REMEMBERED_S])
 def test_fact_of_the_last_minute_is_remembered(age: float) -> None:
-    told = [fact(NOW - age)]
+    got = [fact(NOW - age)]
 
-    forget(told, NOW)
+    forget(got, NOW)
 
-    assert len(told) == 1
+    assert len(got) == 1
 
 
 def test_older_ones_go_and_the_last_minutes_stay() -> None:
-    told = [fact(NOW - REMEMBERED_S - 1.0), fact(NOW - REMEMBERED_S), fact(NOW)]
+    got = [fact(NOW - REMEMBERED_S - 1.0), fact(NOW - REMEMBERED_S), fact(NOW)]
 
-    forget(told, NOW)
+    forget(got, NOW)
 
-    assert [each.at for each in told] == [NOW - REMEMBERED_S, NOW]
+    assert [each.at for each in got] == [NOW - REMEMBERED_S, NOW]
 
 
 class TestIsSame:
@@ -142,14 +142,14 @@ class TestFacts:
         assert (found.name, found.at, found.reason) == ("layer 11", NOW + 1, "probing")
 
     def test_a_sync_comes_before_what_follows_from_it(self) -> None:
-        told = signal(
+        got = signal(
             SignalKind.SYNC,
             generation=7,
             follow_up=follow_up(10, 2, "revoke"),
             streams_follow_up=follow_up(12, 3),
         )
 
-        found = split_signal(told)
+        found = split_signal(got)
 
         assert [(each.name, each.at, each.reason) for each in found] == [
             ("sync", NOW, None),
@@ -170,60 +170,60 @@ class TestFacts:
 
 class TestClaim:
     def test_the_nearest_that_this_voice_has_not_told(self) -> None:
-        told = [fact(NOW - 1.5), fact(NOW - 0.5), fact(NOW - 0.1, voice=WIRE), fact(NOW + 1.0)]
+        got = [fact(NOW - 1.5), fact(NOW - 0.5), fact(NOW - 0.1, voice=WIRE), fact(NOW + 1.0)]
 
-        assert match_observation(told, fact(NOW, voice=WIRE)) is told[1]
-        assert [each.reporters for each in told] == [(LOG,), (LOG, WIRE), (WIRE,), (LOG,)]
+        assert match_observation(got, fact(NOW, voice=WIRE)) is got[1]
+        assert [each.reporters for each in got] == [(LOG,), (LOG, WIRE), (WIRE,), (LOG,)]
 
     def test_nothing_like_it(self) -> None:
-        told = [fact(NOW, voice=WIRE), fact(NOW, "raise 1")]
+        got = [fact(NOW, voice=WIRE), fact(NOW, "raise 1")]
 
-        assert match_observation(told, fact(NOW, voice=WIRE)) is None
-        assert [each.reporters for each in told] == [(WIRE,), (LOG,)]
+        assert match_observation(got, fact(NOW, voice=WIRE)) is None
+        assert [each.reporters for each in got] == [(WIRE,), (LOG,)]
 
     def test_of_an_end_it_is_the_causes_before_it_too(self) -> None:
-        told = [fact(NOW - 5.0), fact(NOW, "sync"), fact(NOW), fact(NOW - 1.0, DEMAND)]
+        got = [fact(NOW - 5.0), fact(NOW, "sync"), fact(NOW), fact(NOW - 1.0, DEMAND)]
 
-        assert match_observation(told, fact(NOW + 0.5, "sync", WIRE)) is told[1]
-        assert [each.reporters for each in told] == [(LOG, WIRE), (LOG, WIRE), (LOG,), (LOG,)]
+        assert match_observation(got, fact(NOW + 0.5, "sync", WIRE)) is got[1]
+        assert [each.reporters for each in got] == [(LOG, WIRE), (LOG, WIRE), (LOG,), (LOG,)]
 
 
 class TestRemember:
     def test_what_is_new_stands_behind_what_was_told(self) -> None:
-        told = [fact(NOW)]
+        got = [fact(NOW)]
         new = [fact(NOW + 1), fact(NOW + 2, "sync")]
 
-        remember(told, new)
+        remember(got, new)
 
-        assert [each.at for each in told] == [NOW, NOW + 1, NOW + 2]
+        assert [each.at for each in got] == [NOW, NOW + 1, NOW + 2]
 
     def test_the_32_last(self) -> None:
-        told: list[Observation] = []
+        got: list[Observation] = []
         for number in range(40):
-            remember(told, [fact(NOW + number)])
+            remember(got, [fact(NOW + number)])
 
-        assert [each.at - NOW for each in told] == list(range(8, 40))
+        assert [each.at - NOW for each in got] == list(range(8, 40))
 
     @pytest.mark.parametrize("end", ["sync", "leave", "fail"])
     def test_a_voices_end_takes_the_other_voices_causes_before_it(self, end: str) -> None:
-        told = [fact(NOW - 1.0), fact(NOW), fact(NOW - 1.0, DEMAND), fact(NOW - 1.0, voice=WIRE)]
+        got = [fact(NOW - 1.0), fact(NOW), fact(NOW - 1.0, DEMAND), fact(NOW - 1.0, voice=WIRE)]
 
-        remember(told, [fact(NOW, end, WIRE)])
+        remember(got, [fact(NOW, end, WIRE)])
 
-        assert [each.reporters for each in told[:4]] == [(LOG, WIRE), (LOG,), (LOG,), (WIRE,)]
+        assert [each.reporters for each in got[:4]] == [(LOG, WIRE), (LOG,), (LOG,), (WIRE,)]
 
     def test_what_is_no_end_takes_none(self) -> None:
-        told = [fact(NOW - 1.0)]
+        got = [fact(NOW - 1.0)]
 
-        remember(told, [fact(NOW, "note", WIRE)])
+        remember(got, [fact(NOW, "note", WIRE)])
 
-        assert told[0].reporters == (LOG,)
+        assert got[0].reporters == (LOG,)
 
     def test_a_late_cause_is_told_by_all_that_have_told_an_end_behind_it(self) -> None:
-        told = [fact(NOW, "sync", WIRE), fact(NOW + 2, "sync", "capture c")]
+        got = [fact(NOW, "sync", WIRE), fact(NOW + 2, "sync", "capture c")]
         late, at_once, demand = fact(NOW - 1), fact(NOW + 2), fact(NOW - 1, DEMAND)
 
-        remember(told, [late, at_once, demand])
+        remember(got, [late, at_once, demand])
 
         assert late.reporters[0] == LOG
         assert sorted(late.reporters[1:]) == ["capture c", WIRE]

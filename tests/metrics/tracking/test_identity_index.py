@@ -81,18 +81,18 @@ class Index(RuleBasedStateMachine):
     @invariant()
     def a_stream_leads_to_all_that_it_tells_of(self) -> None:
         for stream in STREAMS:
-            told = [e for e in self.members if any(v.member.origin == stream for v in e.views)]
-            assert named(self.members.of_origin(stream)) == named(told)
+            got = [e for e in self.members if any(v.member.origin == stream for v in e.views)]
+            assert named(self.members.of_origin(stream)) == named(got)
 
     @invariant()
     def a_name_leads_to_all_that_have_it(self) -> None:
         for name in ("c1", "x", "i"):
-            told = [
+            got = [
                 entry
                 for entry in self.members
                 if name in {entry.track.member.client_id, entry.track.member.group_instance_id}
             ]
-            assert named([*self.members._by_name.get(("g", name), ())]) == named(told)
+            assert named([*self.members._by_name.get(("g", name), ())]) == named(got)
 
     @invariant()
     def an_id_leads_to_one_that_has_it(self) -> None:

@@ -877,7 +877,7 @@ ROUNDS = st.lists(
 _STEP_S = 0.5
 
 
-def told(rounds: list[Round]) -> list[Signal]:
+def got(rounds: list[Round]) -> list[Signal]:
     """Return what one source, the log, tells of a history."""
     at, out = 100.0, list[Signal]()
     for generation, each in enumerate(rounds):
@@ -935,7 +935,7 @@ class TestLaws:
     def test_transitions_are_those_of_one(
         self, data: st.DataObject, rounds: list[Round], shifts: list[float]
     ) -> None:
-        log = told(rounds)
+        log = got(rounds)
         alone, both = Tracker(CONFIG), Tracker(CONFIG)
         expected = moves(run(alone, *log))
 
@@ -954,10 +954,10 @@ class TestLaws:
         """The log knows that each of its leaves was a drop, which ends with the next sync."""
         log = [
             raised(5, each.at, LOG) if each.kind is SignalKind.LEAVE else each
-            for each in told(rounds)
+            for each in got(rounds)
         ]
         traffic = [
-            msgspec.structs.replace(each, reason=None) for each in on_the_wire(told(rounds), shifts)
+            msgspec.structs.replace(each, reason=None) for each in on_the_wire(got(rounds), shifts)
         ]
         arriving = sorted(log + traffic, key=lambda s: s.at + (0.0 if s.source is WIRE else lag_s))
         expected = moves(run(Tracker(CONFIG), *log))
@@ -974,7 +974,7 @@ class TestLaws:
     ) -> None:
         # all rounds have one member id, and a broker never gives out one again that has left
         assume(sum(each.ends is SignalKind.LEAVE for each in rounds) < 2)
-        log = told(rounds)
+        log = got(rounds)
         expected = moves(run(Tracker(CONFIG), *log))
         arriving = sorted(
             log + by_the_broker(log, shifts),
@@ -991,7 +991,7 @@ class TestLaws:
     def test_no_cause_is_lost_or_doubled_where_each_misses_some(
         self, data: st.DataObject, rounds: list[Round], shifts: list[float]
     ) -> None:
-        history = told([dataclasses.replace(each, ends=SignalKind.SYNC) for each in rounds])
+        history = got([dataclasses.replace(each, ends=SignalKind.SYNC) for each in rounds])
         seen = [data.draw(st.integers(1, 3)) for _ in history]
         ends = SignalKind.SYNC
         log = [s for s, who in zip(history, seen, strict=True) if who & 1 or s.kind is ends]
@@ -1019,9 +1019,9 @@ class TestSeveralMembersAtOnce:
         """Two members leave on the wire without a reason, while their logs live."""
         for name in ("c1", "c2"):
             log = replace(LOG, client_id=name, member_id=f"{name}-u", origin=f"{name}.log")
-            told = replace(log, origin="10.0.0.5:40000", host="10.0.0.5")
+            got = replace(log, origin="10.0.0.5:40000", host="10.0.0.5")
             run(tracker, signal(SignalKind.SEEN, 9.0, log))
-            assert run(tracker, signal(SignalKind.LEAVE, 10.0, told, source=WIRE)) == []
+            assert run(tracker, signal(SignalKind.LEAVE, 10.0, got, source=WIRE)) == []
 
     def test_at_the_end(self, tracker: Tracker) -> None:
         self.waiting(tracker)

@@ -908,9 +908,9 @@ class TestGained:
         assert end.gained == 5
 
     def test_of_syncs_that_do_not_tell_is_none(self, tracker: Tracker) -> None:
-        told = run(tracker, raised(1, 10.0), self.gave(11.0, None))
+        got = run(tracker, raised(1, 10.0), self.gave(11.0, None))
 
-        assert [each.gained for each in told] == [None, None]
+        assert [each.gained for each in got] == [None, None]
 
     def test_belongs_to_one_episode(self, tracker: Tracker) -> None:
         run(tracker, raised(1, 10.0), self.gave(11.0, 2), self.gave(12.0, 4))
@@ -936,9 +936,9 @@ class TestJoinedAt:
     def test_belongs_to_one_round(self, tracker: Tracker) -> None:
         run(tracker, raised(1, 10.0), joined(10.5), synced(12.0))
 
-        told = run(tracker, raised(1, 20.0), synced(22.0))
+        got = run(tracker, raised(1, 20.0), synced(22.0))
 
-        assert [each.joined_ts for each in told] == [None, None]
+        assert [each.joined_ts for each in got] == [None, None]
 
     def test_of_a_leave_is_none(self, tracker: Tracker) -> None:
         assert [e.joined_ts for e in run(tracker, joined(9.0), left(10.0))] == [None, None]

@@ -158,7 +158,7 @@ def _merged(logs: Iterable[Path], keep: re.Pattern[str]) -> list[str]:
 
 def _readme(plan: Plan) -> str:
     takes = "".join(
-        f"- {version}, group `g-{scene}-{version}`: {_told(scene)}\n"
+        f"- {version}, group `g-{scene}-{version}`: {_got(scene)}\n"
         for version, scene in plan.takes
     )
     return _README.format(
@@ -169,7 +169,7 @@ def _readme(plan: Plan) -> str:
     )
 
 
-def _told(scene: str) -> str:
+def _got(scene: str) -> str:
     return " ".join((SCENES[scene].__doc__ or "").split())
 
 

@@ -58,7 +58,7 @@ class Received:
         self.headers.append(headers)
         if isinstance(request, ExportMetricsServiceRequest):
             for of_resource in request.resource_metrics:
-                self.resource = told(of_resource.resource.attributes)
+                self.resource = got(of_resource.resource.attributes)
                 for scope in of_resource.scope_metrics:
                     self.metrics += scope.metrics
         else:
@@ -72,7 +72,7 @@ class Received:
         return [each for each in self.metrics if each.name == name][-1]
 
 
-def told(attributes: Any) -> dict[str, Any]:
+def got(attributes: Any) -> dict[str, Any]:
     """Return attributes as values of Python."""
     pairs: list[KeyValue] = list(attributes)
     return {each.key: getattr(each.value, str(each.value.WhichOneof("value"))) for each in pairs}

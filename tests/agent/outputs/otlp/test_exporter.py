@@ -14,7 +14,7 @@ from agent.config.otlp import OtlpConfig, OtlpProtocol
 from agent.errors import ConfigError
 from agent.outputs.otlp.exporter import MAX_EPISODES, OtlpOutput
 from metrics.exporters.otel import trace_of
-from tests.agent.outputs.otlp.otlp_receiver import Received, by_grpc, by_http, told
+from tests.agent.outputs.otlp.otlp_receiver import Received, by_grpc, by_http, got
 from tests.aggregation.rebalances.test_rebalances import A, B, C, episodes, left, round_of
 from tests.metrics.exporters.test_prometheus import exposition
 
@@ -84,9 +84,9 @@ def test_a_rebalance_is_a_tree_whose_causes_are_events(bench: Bench) -> None:
     root, *children = bench.received.spans
     trace_id, span_id = trace_of(second.round.id)
     assert (root.trace_id, root.span_id) == (trace_id.to_bytes(16), span_id.to_bytes(8))
-    assert told(root.attributes)["kafka.rebalance.trigger.client.id"] == "a"
-    assert told(root.attributes)["kafka.rebalance.trigger.reason"] == "closed"
-    assert told(root.attributes)["kafka.rebalance.status"] == "UserRequested"
+    assert got(root.attributes)["kafka.rebalance.trigger.client.id"] == "a"
+    assert got(root.attributes)["kafka.rebalance.trigger.reason"] == "closed"
+    assert got(root.attributes)["kafka.rebalance.status"] == "UserRequested"
     assert {child.parent_span_id for child in children} == {root.span_id}
     assert {child.trace_id for child in children} == {root.trace_id}
     assert len({child.span_id for child in children}) == len(children)

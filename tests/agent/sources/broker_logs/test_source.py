@@ -166,7 +166,7 @@ def test_lines_in_any_order_or_cut_off_break_nothing(
     assert again.state() == parser.state()
 
 
-def _told(signals: Sequence[Signal]) -> list[tuple[str, str, int]]:
+def _got(signals: Sequence[Signal]) -> list[tuple[str, str, int]]:
     return [(s.kind.value, s.member.client_id, int(s.status)) for s in signals]
 
 
@@ -180,7 +180,7 @@ def test_who_joins_gets_the_two_and_the_others_the_one(broker: Broker) -> None:
     broker.joins(first)
     broker.settles(first, 1)
 
-    assert _told(broker.joins(second)) == [("raise", "m2", 2), ("raise", "m1", 1)]
+    assert _got(broker.joins(second)) == [("raise", "m2", 2), ("raise", "m1", 1)]
 
 
 def test_members_of_one_name_are_kept_apart(broker: Broker) -> None:
@@ -215,9 +215,9 @@ def test_members_of_one_name_that_go_one_after_another_are_several(
 ) -> None:
     ids = [f"w-{_UUID.format(n)}" for n in (1, 2, 3)]
 
-    told = [signal for member_id in ids for signal in broker.prints(words.format(member_id))]
+    got = [signal for member_id in ids for signal in broker.prints(words.format(member_id))]
 
-    gone = [signal.member for signal in told if signal.status is RebalanceStatus.UNKNOWN_MEMBER]
+    gone = [signal.member for signal in got if signal.status is RebalanceStatus.UNKNOWN_MEMBER]
     assert [member.member_id for member in gone] == ids
     assert len({member.key for member in gone}) == 3
 
@@ -229,9 +229,9 @@ def test_a_failed_member_has_gone_when_the_group_has_settled_without_it(broker: 
     broker.settles(second, 2)
     broker.prints(f"Member {first} in group g has failed, removing it from the group.")
 
-    told = broker.settles(second, 1)
+    got = broker.settles(second, 1)
 
-    assert _told(told) == [("fail", "m1", 0), ("sync", "m2", 0)]
+    assert _got(got) == [("fail", "m1", 0), ("sync", "m2", 0)]
     assert broker.gone == [gone.origin]
 
 
@@ -240,9 +240,9 @@ def test_a_member_that_dropped_out_holds_its_five_for_a_while(broker: Broker) ->
     gone = broker.joins(member_id)[0].member
     broker.settles(member_id, 1)
 
-    told = broker.leaves(member_id, "consumer poll timeout has expired.")
+    got = broker.leaves(member_id, "consumer poll timeout has expired.")
 
-    assert _told(told) == [("raise", "m1", 5)]
+    assert _got(got) == [("raise", "m1", 5)]
     broker.prints("Group g with generation 3 is now empty.")
     assert broker.gone == []
     broker.seconds += int(DROPPED_S)
@@ -255,10 +255,10 @@ def test_an_admins_words_are_no_six(broker: Broker) -> None:
     broker.joins(member_id)
     broker.settles(member_id, 1)
 
-    told = broker.leaves(member_id, "ops: bad host")
+    got = broker.leaves(member_id, "ops: bad host")
 
-    assert _told(told) == [("note", "m1", 0), ("raise", "m1", 3)]
-    assert {signal.reason for signal in told} == {"ops: bad host"}
+    assert _got(got) == [("note", "m1", 0), ("raise", "m1", 3)]
+    assert {signal.reason for signal in got} == {"ops: bad host"}
 
 
 @pytest.mark.parametrize("words", ["the consumer is being closed", "not provided"])
@@ -267,25 +267,25 @@ def test_two_lines_about_one_leave_count_once(broker: Broker, words: str) -> Non
     broker.joins(member_id)
     broker.settles(member_id, 1)
 
-    told = broker.prints(
+    got = broker.prints(
         "Preparing to rebalance group g in state PreparingRebalance with old generation 2 "
         f"(__consumer_offsets-2) (reason: Removing member {member_id} on LeaveGroup; "
         f"client reason: {words})",
         "Group g with generation 3 is now empty (__consumer_offsets-2)",
     ) + broker.leaves(member_id, words)
 
-    assert _told(told) == [("leave", "m1", 0)]
+    assert _got(got) == [("leave", "m1", 0)]
 
 
 def test_a_3_0_broker_tells_a_leave_without_its_reason(broker: Broker) -> None:
-    told = broker.prints(
+    got = broker.prints(
         f"Member MemberMetadata(memberId=m1-{_UUID.format(1)}, groupInstanceId=Some(i1), "
         "clientId=m1, clientHost=/10.0.0.7, sessionTimeoutMs=10000, rebalanceTimeoutMs=300000, "
         "supportedProtocols=List(range)) has left group g through explicit `LeaveGroup` request"
     )
 
-    assert _told(told) == [("leave", "m1", 0)]
-    assert (told[0].member.group_instance_id, told[0].member.host) == ("i1", "10.0.0.7")
+    assert _got(got) == [("leave", "m1", 0)]
+    assert (got[0].member.group_instance_id, got[0].member.host) == ("i1", "10.0.0.7")
 
 
 def test_a_join_without_a_visible_cause_has_no_code(broker: Broker) -> None:
@@ -293,52 +293,52 @@ def test_a_join_without_a_visible_cause_has_no_code(broker: Broker) -> None:
     broker.joins(member_id)
     broker.settles(member_id, 1)
 
-    told = broker.prints(
+    got = broker.prints(
         "Preparing to rebalance group g in state PreparingRebalance with old generation 2 "
         f"(reason: Leader {member_id} re-joining group during Stable; client reason: not provided)."
     )
 
-    assert _told(told) == [("note", "m1", 0), ("join", "m1", 0)]
+    assert _got(got) == [("note", "m1", 0), ("join", "m1", 0)]
 
 
 def test_an_old_client_joins_without_a_two(broker: Broker) -> None:
     member_id = f"m1-{_UUID.format(1)}"
 
-    told = broker.prints(
+    got = broker.prints(
         "Dynamic Member with unknown member id joins group g in Empty state. Created a new "
         f"member id {member_id} for this member and add to the group.",
         "Preparing to rebalance group g in state PreparingRebalance with old generation 0 "
         f"(reason: Adding new member {member_id} with group instance id None)",
     )
 
-    assert _told(told) == [("note", "m1", 0), ("join", "m1", 0)]
+    assert _got(got) == [("note", "m1", 0), ("join", "m1", 0)]
 
 
 def test_a_streams_follow_up_is_the_instances(broker: Broker) -> None:
     client_id = "app-StreamThread-1-consumer"
     member_id = f"{client_id}-{_UUID.format(1)}"
 
-    told = broker.prints(
+    got = broker.prints(
         "Preparing to rebalance group g in state PreparingRebalance with old generation 2 "
         f"(reason: Updating metadata for member {member_id} during Stable; "
         "client reason: triggered followup rebalance scheduled for 1795243000694)."
     )
 
-    assert _told(told) == [("raise", client_id, 6)]
-    assert told[0].streams_follow_up is not None
-    assert told[0].streams_follow_up.due_at == pytest.approx(1795243000.694)
+    assert _got(got) == [("raise", client_id, 6)]
+    assert got[0].streams_follow_up is not None
+    assert got[0].streams_follow_up.due_at == pytest.approx(1795243000.694)
 
 
 def test_what_streams_follows_up_at_once_has_no_code_of_the_brokers(broker: Broker) -> None:
     member_id = f"app-StreamThread-1-consumer-{_UUID.format(1)}"
     words = "triggered followup rebalance scheduled for 0"
 
-    told = broker.prints(
+    got = broker.prints(
         "Preparing to rebalance group g in state PreparingRebalance with old generation 2 "
         f"(reason: Leader {member_id} re-joining group during Stable; client reason: {words})."
     )
 
-    assert [(s.kind, s.reason) for s in told] == [
+    assert [(s.kind, s.reason) for s in got] == [
         (SignalKind.NOTE, words),
         (SignalKind.JOIN, None),
     ]
@@ -351,12 +351,12 @@ def test_an_epoch_without_a_cause_is_everybodys(broker: Broker) -> None:
         "[GroupId g] Computed a new target assignment for epoch 2 with 'uniform' assignor in 1ms.",
     )
 
-    told = broker.prints(
+    got = broker.prints(
         "[GroupId g] Bumped group epoch to 3 with metadata hash 6.",
         "[GroupId g] Computed a new target assignment for epoch 3 with 'uniform' assignor in 1ms.",
     )
 
-    assert _told(told) == [("raise", "A", 1), ("sync", "A", 0)]
+    assert _got(got) == [("raise", "A", 1), ("sync", "A", 0)]
 
 
 def test_what_is_remembered_of_a_group_is_bounded(
@@ -420,7 +420,7 @@ def test_a_group_that_moves_to_another_broker_is_forgotten(broker: Broker) -> No
 
     broker.prints("[GroupId=g] Unloading group metadata for generation 2.")
 
-    assert _told(broker.joins(f"m2-{_UUID.format(2)}")) == [("raise", "m2", 2)]
+    assert _got(broker.joins(f"m2-{_UUID.format(2)}")) == [("raise", "m2", 2)]
 
 
 def test_a_group_that_moves_between_two_logs_keeps_its_members(broker: Broker) -> None:
@@ -431,11 +431,11 @@ def test_a_group_that_moves_between_two_logs_keeps_its_members(broker: Broker) -
     broker.settles(first, 1)
 
     broker.prints("[GroupId=g] Unloading group metadata for generation 2.")
-    assert _told(other.joins(second)) == [("raise", "m2", 2), ("raise", "m1", 1)]
+    assert _got(other.joins(second)) == [("raise", "m2", 2), ("raise", "m1", 1)]
     other.settles(first, 2)
     other.prints("[GroupId=g] Unloading group metadata for generation 2.")
 
-    assert sorted(_told(broker.joins(third))) == [
+    assert sorted(_got(broker.joins(third))) == [
         ("raise", "m1", 1),
         ("raise", "m2", 1),
         ("raise", "m3", 2),
@@ -493,13 +493,13 @@ def test_leave_of_a_broker_2_3_is_read_while_its_group_rebalances() -> None:
 def test_members_that_did_not_rejoin_a_broker_2_7_are_read() -> None:
     first = f"m1-{_UUID.format(1)}"
     old = "Preparing to rebalance group g in state PreparingRebalance with old generation"
-    told = _read_texts(
+    got = _read_texts(
         f"{old} 0 (__consumer_offsets-3) (reason: Adding new member {first})",
         "Stabilized group g generation 1 (__consumer_offsets-3)",
         "Assignment received from leader for group g for generation 1",
         f"Group g remove dynamic members who haven't joined: Set({first})",
     )
-    assert told[-1] == ("raise", "m1", 3)
+    assert got[-1] == ("raise", "m1", 3)
 
 
 def test_a_move_survives_a_restart(broker: Broker) -> None:
@@ -515,7 +515,7 @@ def test_a_move_survives_a_restart(broker: Broker) -> None:
 
     assert again.view.state() == state
     assert other.view.state()["groups"] == []
-    assert _told(other.joins(second)) == [("raise", "m2", 2), ("raise", "m1", 1)]
+    assert _got(other.joins(second)) == [("raise", "m2", 2), ("raise", "m1", 1)]
 
 
 def test_logs_of_two_brokers_are_replayed_together(tmp_path: Path) -> None:
@@ -557,9 +557,9 @@ def test_members_that_the_broker_does_not_count_are_forgotten(broker: Broker) ->
     broker.joins(lost)
     broker.joins(seen)
 
-    told = broker.settles(seen, 1)
+    got = broker.settles(seen, 1)
 
-    assert _told(told) == [("fail", "m1", 0), ("sync", "m2", 0)]
+    assert _got(got) == [("fail", "m1", 0), ("sync", "m2", 0)]
 
 
 def test_a_member_that_never_came_back_with_its_id_has_failed(broker: Broker) -> None:
@@ -569,12 +569,12 @@ def test_a_member_that_never_came_back_with_its_id_has_failed(broker: Broker) ->
         f"member id {member_id} and requesting the member to rejoin with this id."
     )
 
-    told = broker.prints(
+    got = broker.prints(
         f"Pending member {member_id} in group g has been removed after session timeout expiration."
     )
 
-    assert _told(told) == [("fail", "m1", 0)]
-    assert broker.gone == [told[0].member.origin]
+    assert _got(got) == [("fail", "m1", 0)]
+    assert broker.gone == [got[0].member.origin]
 
 
 @pytest.mark.parametrize("words", ["[{}, {}]", "Set({}, {})", "HashSet({}, {})"])
@@ -584,12 +584,12 @@ def test_members_that_did_not_rejoin_in_time_are_out(broker: Broker, words: str)
         broker.joins(member_id)
     broker.settles(ids[2], 3)
 
-    told = broker.prints(
+    got = broker.prints(
         f"Group g removed dynamic members who haven't joined: {words.format(*ids[:2])}"
     )
 
-    assert _told(told) == [("raise", "m1", 3), ("raise", "m2", 3)]
-    assert _told(broker.settles(ids[2], 1)) == [
+    assert _got(got) == [("raise", "m1", 3), ("raise", "m2", 3)]
+    assert _got(broker.settles(ids[2], 1)) == [
         ("fail", "m1", 0),
         ("fail", "m2", 0),
         ("sync", "m3", 0),
@@ -669,7 +669,7 @@ def test_a_static_streams_member_that_is_back_is_the_one_that_left(broker: Broke
         f"[GroupId g][MemberId {left}] {state.format(3, 3)}",
     )
 
-    told = broker.prints(
+    got = broker.prints(
         f"[GroupId g][MemberId {left}] Static member {left} with instance id i1-1 temporarily left "
         "the streams group.",
         f"[GroupId g][MemberId {back}] Static member with instance id i1-1 re-joins the streams "
@@ -680,11 +680,11 @@ def test_a_static_streams_member_that_is_back_is_the_one_that_left(broker: Broke
         "group.",
     )
 
-    assert _told(told) == [
+    assert _got(got) == [
         ("sync", "s1-StreamThread-1-consumer", 0),
         ("leave", "s1-StreamThread-1-consumer", 0),
     ]
-    assert {signal.member.group_instance_id for signal in told} == {"i1-1"}
+    assert {signal.member.group_instance_id for signal in got} == {"i1-1"}
 
 
 @pytest.mark.parametrize(
@@ -743,16 +743,16 @@ def test_process_that_another_one_keeps_out_is_refused(broker: Broker) -> None:
         f" Created a new member id i1-{uuid} for this member and added to the group.",
     )
 
-    told = broker.prints(
+    got = broker.prints(
         f"Request memberId=i1-{uuid} for static member with groupInstanceId=i1 is fenced by"
         " existing memberId=i1-x during operation heartbeat",
         "[GroupId g] Static member hUwPBLOeSxSVz31j6ejkKw with instance id i1 cannot join the"
         " group because the instance id is owned by member lTAGqx7wRauM5t2XYWQF3w.",
     )
 
-    assert [(each.kind, each.member.group) for each in told] == [("fail", "g")] * 2
-    assert "fenced by existing" in (told[0].reason or "")
-    assert "owned by member" in (told[1].reason or "")
+    assert [(each.kind, each.member.group) for each in got] == [("fail", "g")] * 2
+    assert "fenced by existing" in (got[0].reason or "")
+    assert "owned by member" in (got[1].reason or "")
 
 
 @pytest.mark.parametrize(
@@ -777,12 +777,12 @@ def test_replaced_process_of_a_broker_before_4_is_refused(broker: Broker, words:
         f" member i1{words} (kafka.coordinator.group.GroupMetadata)\n"
     )
 
-    (told,) = broker.parser.feed(line.encode(), 1.9e9)
+    (got,) = broker.parser.feed(line.encode(), 1.9e9)
 
-    assert (told.kind, told.member.group) == ("fail", "g")
-    assert told.member.member_id == f"i1-{uuid}"
-    assert "known static member i1" in (told.reason or "")
-    incidents = analyze(run(Tracker(StatusConfig()), *joined, told)).incidents
+    assert (got.kind, got.member.group) == ("fail", "g")
+    assert got.member.member_id == f"i1-{uuid}"
+    assert "known static member i1" in (got.reason or "")
+    incidents = analyze(run(Tracker(StatusConfig()), *joined, got)).incidents
     assert [each.kind for each in incidents][-1:] == [IncidentKind.FENCED]
 
 

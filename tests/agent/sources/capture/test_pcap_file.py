@@ -111,10 +111,10 @@ def test_stdin_is_read_as_it_comes(timed: list[Timed]) -> None:
         later = (timed[-1][0] + 11.0, timed[-1][1])  # what several sources tell may meet for 10 s
         process.stdin.write(pcap([*timed, later]))
         process.stdin.flush()
-        told = [json.loads(process.stdout.readline())["to"] for _ in CODES]
+        got = [json.loads(process.stdout.readline())["to"] for _ in CODES]
         assert process.poll() is None
         process.stdin.close()
-        assert (told, process.stdout.read(), process.wait()) == (CODES, b"", 0)
+        assert (got, process.stdout.read(), process.wait()) == (CODES, b"", 0)
 
 
 def test_a_cut_capture_tells_all_before_the_cut(tmp_path: Path, timed: list[Timed]) -> None:
@@ -128,8 +128,8 @@ def test_a_cut_capture_is_said_to_be_one(tmp_path: Path, timed: list[Timed]) -> 
     for data in (pcap(timed), pcapng(timed)):
         for cut in (1, 9):
             counts = Counter[str]()
-            told = _signals(write(tmp_path, data[:-cut]), counts)
-            assert len(told) > 0
+            got = _signals(write(tmp_path, data[:-cut]), counts)
+            assert len(got) > 0
             assert counts == {"cut_short": 1}
         counts = Counter[str]()
         _signals(write(tmp_path, data), counts)
@@ -213,10 +213,10 @@ def test_a_link_that_cannot_be_read_is_counted(tmp_path: Path, timed: list[Timed
 
 
 def test_the_cluster_is_the_configured_one(tmp_path: Path, timed: list[Timed]) -> None:
-    told = _signals(write(tmp_path, pcap(timed)), Counter(), "prod")
+    got = _signals(write(tmp_path, pcap(timed)), Counter(), "prod")
 
-    assert {signal.member.cluster for signal in told} == {"prod"}
-    assert told[0].kind is SignalKind.RAISE
+    assert {signal.member.cluster for signal in got} == {"prod"}
+    assert got[0].kind is SignalKind.RAISE
 
 
 @given(st.sampled_from([b"", pcap([])[:24], pcapng([])]), st.binary(max_size=200))

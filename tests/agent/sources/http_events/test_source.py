@@ -64,7 +64,7 @@ def event(kind: str, **more: object) -> dict[str, object]:
     return {"event": kind, "group": "g", "client_id": "m1"} | more
 
 
-def told(signals: Sequence[Signal]) -> list[tuple[str, int]]:
+def got(signals: Sequence[Signal]) -> list[tuple[str, int]]:
     return [(s.kind.value, int(s.status)) for s in signals]
 
 
@@ -129,7 +129,7 @@ def test_what_an_event_means(
 ) -> None:
     bench.post(sent)
 
-    assert told(bench.signals) == [wanted]
+    assert got(bench.signals) == [wanted]
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_posted_statistics_tell_who_is_silent_and_who_has_gone(bench: Bench) -> 
 
     bench.now += 10
     bench.tick()
-    assert told(bench.signals) == [("note", 0)]
+    assert got(bench.signals) == [("note", 0)]
     bench.now += 300
     bench.tick()
 

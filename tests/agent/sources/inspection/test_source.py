@@ -190,8 +190,8 @@ def test_a_wrong_password_is_shown_ever_more_rarely(caplog: pytest.LogCaptureFix
 
         play(running, scene)
 
-    told = [record for record in caplog.records if record.message == "groups_not_inspected"]
-    assert len(told) == 1
+    got = [record for record in caplog.records if record.message == "groups_not_inspected"]
+    assert len(got) == 1
     assert running.source._pause_s(3) > 4 * INTERVAL_S
     assert running.source._pause_s(99) <= 330.0
 
@@ -260,10 +260,10 @@ def test_lag_is_looked_at_for_some_groups_of_a_poll_alone() -> None:
 
         play(running, scene)
 
-    told = [each.lag for each in running.source.findings()]
-    assert len(told) == len(groups)
-    assert None in told
-    assert 3 in told
+    got = [each.lag for each in running.source.findings()]
+    assert len(got) == len(groups)
+    assert None in got
+    assert 3 in got
 
 
 def test_a_group_that_is_listed_and_not_described_keeps_its_type_and_state() -> None:

@@ -93,7 +93,7 @@ class TestRecordedClients:
         assert (folder / "README.md").read_text().startswith("# ")
 
 
-def told(signals: Sequence[Signal]) -> list[tuple[str, int]]:
+def got(signals: Sequence[Signal]) -> list[tuple[str, int]]:
     return [(s.kind.value, int(s.status)) for s in signals]
 
 
@@ -103,7 +103,7 @@ def test_a_rebalance_between_two_looks_has_its_cause_and_its_end() -> None:
 
     found = reader.feed(client.says(count=3, reason="rebalance in progress", age=250), 0.0)
 
-    assert told(found) == [("raise", 1), ("sync", 0)]
+    assert got(found) == [("raise", 1), ("sync", 0)]
     assert {signal.at for signal in found} == {NOW + 1.75}
 
 
@@ -116,7 +116,7 @@ def test_a_member_that_polled_too_late_holds_its_five() -> None:
     found += reader.feed(client.says("init", 2, reason), 0.0)
     found += reader.feed(client.says("steady", 3, reason), 0.0)
 
-    assert told(found) == [("raise", 5), ("sync", 0)]
+    assert got(found) == [("raise", 5), ("sync", 0)]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_reason_that_can_mean_several_things_is_no_code(reason: str) -> None:
 
     found = reader.feed(client.says(count=3, reason=reason), 0.0)
 
-    assert told(found) == [("join", 0), ("sync", 0)]
+    assert got(found) == [("join", 0), ("sync", 0)]
 
 
 def test_an_old_reason_is_no_cause_of_a_new_rebalance() -> None:
@@ -137,7 +137,7 @@ def test_an_old_reason_is_no_cause_of_a_new_rebalance() -> None:
 
     found = reader.feed(client.says(count=3, reason="max.poll.interval.ms exceeded"), 0.0)
 
-    assert told(found) == [("join", 0), ("sync", 0)]
+    assert got(found) == [("join", 0), ("sync", 0)]
 
 
 def test_a_fenced_client_has_failed() -> None:
@@ -146,7 +146,7 @@ def test_a_fenced_client_has_failed() -> None:
 
     found = reader.feed(client.says("init", 2, "consumer fenced by newer instance"), 0.0)
 
-    assert told(found) == [("fail", 0)]
+    assert got(found) == [("fail", 0)]
 
 
 def test_who_is_silent_while_the_group_rebalances_is_suspected_once() -> None:
@@ -182,7 +182,7 @@ def test_a_restarted_client_is_another_one() -> None:
     reader.feed(Client().says(count=7) + Client().says(count=7), 0.0)
     young = Client().line(age=0, cgrp=json.loads(Client().says("wait-join", 0))["cgrp"])
 
-    assert told(reader.feed(young, 0.0)) == [("join", 0)]
+    assert got(reader.feed(young, 0.0)) == [("join", 0)]
 
 
 def test_what_is_no_statistics_of_a_consumer_is_counted() -> None:
@@ -277,7 +277,7 @@ def test_a_process_writes_to_the_socket_and_goes(
 
     bench.run(play)
 
-    assert told(bench.signals) == [("seen", 0), ("seen", 0)]
+    assert got(bench.signals) == [("seen", 0), ("seen", 0)]
     assert set(bench.gone) == {signal.member.origin for signal in bench.signals}
     assert bench.source.health.unparsed == 1
     assert bench.source.health.errors == {"member_evicted": 1}
@@ -314,26 +314,26 @@ def test_a_source_tells_who_is_silent_who_has_gone_and_whose_group_is_not_known(
     path, slow, other = tmp_path / "stats.jsonl", Client("slow"), Client("m1")
     lines = [slow.says(), other.says(), slow.says(), other.says("wait-join"), other.says("init")]
     path.write_bytes(b"".join(lines))
-    told: list[Signal] = []
+    got: list[Signal] = []
     gone: list[str] = []
     now = NOW + 4.0
     source = StatsSource(StatsConfig(path=str(path), group="g"), clock=lambda: now)
     reading = source._reader
     assert isinstance(reading, FileTail)
-    reading.step(told.extend, lambda *_: None)
-    told.clear()
+    reading.step(got.extend, lambda *_: None)
+    got.clear()
 
     def tick(after_s: float) -> None:
         nonlocal now
         now += after_s
-        source.tick(told.extend, lambda stream, _: gone.append(stream))
+        source.tick(got.extend, lambda stream, _: gone.append(stream))
 
     with path.open("ab") as file:
         file.write(other.says("wait-join"))
     now += 5.0
-    reading.step(told.extend, lambda *_: None)
+    reading.step(got.extend, lambda *_: None)
     tick(10.0)
-    assert [(s.kind, s.member.client_id) for s in told if s.kind is SignalKind.NOTE] == [
+    assert [(s.kind, s.member.client_id) for s in got if s.kind is SignalKind.NOTE] == [
         (SignalKind.NOTE, "slow"),
         (SignalKind.NOTE, "m1"),
     ]
@@ -378,7 +378,7 @@ def test_a_file_goes_on_after_a_restart(tmp_path: Path) -> None:
     after = Bench(path, position)
     after.run(lambda bench: bench.until(lambda: len(bench.signals) == 2))
 
-    assert told(before.signals + after.signals) == [("seen", 0), ("raise", 1), ("sync", 0)]
+    assert got(before.signals + after.signals) == [("seen", 0), ("raise", 1), ("sync", 0)]
 
 
 def test_a_real_client_is_read_from_its_own_callback() -> None:

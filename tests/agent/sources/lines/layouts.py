@@ -67,8 +67,8 @@ def assert_same_but_for_the_ends_of_reasons(
 
 
 def _reasons(signal: Signal) -> list[str]:
-    told = (signal, signal.follow_up, signal.streams_follow_up)
-    return [each.reason or "" for each in told if each is not None]
+    got = (signal, signal.follow_up, signal.streams_follow_up)
+    return [each.reason or "" for each in got if each is not None]
 
 
 def _without_reasons(signal: Signal) -> Signal:

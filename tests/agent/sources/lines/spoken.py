@@ -53,7 +53,7 @@ def signals(*messages: str) -> list[Signal]:
     return reader.feed(log(*messages), ARRIVAL_AT) + reader.flush()
 
 
-def told(found: Sequence[Signal]) -> list[str]:
+def got(found: Sequence[Signal]) -> list[str]:
     """Return each signal in a word: its code for a cause, its kind for anything else.
 
     Reports of assigned partitions are left out: they move no status.

@@ -15,13 +15,13 @@ from tests.agent.sources.lines.spoken import (
     FIRST_AT,
     JOINING,
     REBALANCING,
+    got,
     log,
     parser,
     says,
     signals,
     synced,
     thread_says,
-    told,
 )
 
 THREAD = "s-StreamThread-1"
@@ -81,7 +81,7 @@ def fed(data: bytes, cuts: list[int]) -> list[Signal]:
 
 
 def test_a_log_is_read_in_one_piece() -> None:
-    assert told(fed(STORY, [])) == TOLD
+    assert got(fed(STORY, [])) == TOLD
 
 
 @pytest.mark.parametrize("data", [JAVA_UTIL_LOGGING, PAYARA, WEBLOGIC])
@@ -90,7 +90,7 @@ def test_layouts_of_servers_are_read_as_any_other(data: bytes) -> None:
 
     found = fed(data, [])
 
-    assert told(found) == told(plain)
+    assert got(found) == got(plain)
     assert [signal.at for signal in found] == [signal.at for signal in plain]
 
 
@@ -144,7 +144,7 @@ def test_junk_around_lines_changes_nothing(before: bytes, after: bytes) -> None:
 
     found = fed(data, [])
 
-    assert told(found) == ["1"]
+    assert got(found) == ["1"]
 
 
 @settings(max_examples=200, deadline=None)
@@ -187,7 +187,7 @@ class TestLongLines:
 
         found = fed(junk + b"\n" + log(says(REBALANCING)), [])
 
-        assert told(found) == ["1"]
+        assert got(found) == ["1"]
 
     @pytest.mark.parametrize("piece", [1 << 16, 1 << 24])
     def test_what_is_kept_of_a_line_is_bounded(self, piece: int) -> None:
@@ -199,7 +199,7 @@ class TestLongLines:
             found += reader.feed(data[start : start + piece], ARRIVAL_AT)
             most = max(most, reader.pending)
 
-        assert told(found) == ["1"]
+        assert got(found) == ["1"]
         assert most <= LINE_LIMIT
 
     def test_a_line_in_pieces_that_is_too_long_is_counted(self) -> None:
@@ -285,7 +285,7 @@ class TestTimes:
         found = fed("\n".join(lines).encode(), [])
 
         assert [signal.at for signal in found] == sorted(signal.at for signal in found)
-        assert told(found) == ["join"] * len(times)
+        assert got(found) == ["join"] * len(times)
 
 
 def test_the_class_and_line_that_printed_a_text_are_not_part_of_it() -> None:
@@ -299,7 +299,7 @@ def test_the_class_and_line_that_printed_a_text_are_not_part_of_it() -> None:
 
     found = parser().feed(log(*lines), ARRIVAL_AT)
 
-    assert told(found) == ["join", "join", "7", "7"]
+    assert got(found) == ["join", "join", "7", "7"]
     assert [signal.reason for signal in found[2:]] == [reason] * 2
 
 
@@ -311,7 +311,7 @@ class TestFamilies:
         reader = parser()
         found = reader.feed(log(says(JOINING), joined, python), ARRIVAL_AT)
 
-        assert (told(found), reader.family) == (["join"], "java")
+        assert (got(found), reader.family) == (["join"], "java")
 
     def test_a_worker_of_connect_shares_its_log_with_its_consumers(self) -> None:
         worker = says(JOINING, client_id="w").replace("Consumer", "Worker")
@@ -320,7 +320,7 @@ class TestFamilies:
         reader = parser()
         found = reader.feed(log(own, worker, says(JOINING), worker), ARRIVAL_AT)
 
-        assert (told(found), reader.family) == (["join"] * 3, "connect")
+        assert (got(found), reader.family) == (["join"] * 3, "connect")
 
     @pytest.mark.parametrize("before", [[], [says(JOINING)]])
     def test_a_sink_tasks_consumer_tells_of_the_worker_beside_it(self, before: list[str]) -> None:
@@ -341,7 +341,7 @@ class TestFamilies:
 
         then = reader.feed(log(thread_says(TASKS, THREAD)), ARRIVAL_AT)
 
-        assert (told(first), told(then)) == (["join"], ["0~12"])
+        assert (got(first), got(then)) == (["join"], ["0~12"])
 
     def test_lines_tell_what_read_them(self) -> None:
         lines = list(parser().lines(log("x", says(JOINING), says("Hello")), ARRIVAL_AT))
@@ -374,7 +374,7 @@ def test_a_line_that_says_the_same_again_and_again_is_read_through(again: str) -
     """Without bounds it takes its length's cube: this one days, and no other is read meanwhile."""
     again *= 150_000 // len(again)
 
-    assert told(signals(again, says(JOINING), says(synced(1))))[-2:] == ["join", "sync"]
+    assert got(signals(again, says(JOINING), says(synced(1))))[-2:] == ["join", "sync"]
 
 
 @pytest.mark.timeout(120)
@@ -393,4 +393,4 @@ def test_what_a_layout_may_put_behind_again_and_again_is_read_through(
 
     found = signals(says(f"{message}{behind}x"), says(JOINING), says(synced(1)))
 
-    assert told(found)[-2:] == ["join", "sync"]
+    assert got(found)[-2:] == ["join", "sync"]

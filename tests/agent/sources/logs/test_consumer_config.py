@@ -21,7 +21,7 @@ SUBSCRIBED = b"[2026-" + SUBSCRIBED
 CLIENT, GROUP = "m2", "g-max_poll-2.8.2-42989"
 
 
-def told(data: bytes, piece_bytes: int = 1 << 20) -> list[float | None]:
+def got(data: bytes, piece_bytes: int = 1 << 20) -> list[float | None]:
     """Feed a log and return the poll interval of each client that spoke."""
     interpreter = ClientInterpreter(stream="s")
     parser = create_parser(choose_dialects("auto"), interpreter, "UTC")
@@ -33,11 +33,11 @@ def told(data: bytes, piece_bytes: int = 1 << 20) -> list[float | None]:
 
 @pytest.mark.parametrize("piece_bytes", [1, 777, 1 << 20])
 def test_a_consumer_has_its_own(piece_bytes: int) -> None:
-    assert told(PLAIN, piece_bytes) == [3.0]
+    assert got(PLAIN, piece_bytes) == [3.0]
 
 
 def test_a_streams_thread_has_its_main_consumers() -> None:
-    assert told(STREAMS.replace(b"interval.ms = 300000", b"interval.ms = 9000", 1)) == [300.0]
+    assert got(STREAMS.replace(b"interval.ms = 300000", b"interval.ms = 9000", 1)) == [300.0]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_container_wraps_it_line_by_line(line: bytes) -> None:
         json.dumps(f"{text}\n").encode() if is_json else text.encode()
         for text in PLAIN.decode().splitlines()
     ]
-    assert told(b"".join(line % each + b"\n" for each in lines)) == [3.0]
+    assert got(b"".join(line % each + b"\n" for each in lines)) == [3.0]
 
 
 def test_a_json_layout_has_it_in_one_message() -> None:
@@ -62,7 +62,7 @@ def test_a_json_layout_has_it_in_one_message() -> None:
         json.dumps({"@timestamp": "2026-11-21T06:36:32.294Z", "message": text.decode()}) + "\n"
         for text in (LIST, SUBSCRIBED)
     ]
-    assert told("".join(entries).encode()) == [3.0]
+    assert got("".join(entries).encode()) == [3.0]
 
 
 @pytest.mark.parametrize(
@@ -76,32 +76,32 @@ def test_a_json_layout_has_it_in_one_message() -> None:
 )
 def test_another_clients_list_is_not_its_own(of_the_list: bytes, anothers: bytes) -> None:
     assert of_the_list in LIST
-    assert told(LIST.replace(of_the_list, anothers) + SUBSCRIBED) == [None]
+    assert got(LIST.replace(of_the_list, anothers) + SUBSCRIBED) == [None]
 
 
 def test_a_list_alone_makes_no_member() -> None:
-    assert told(LIST) == []
+    assert got(LIST) == []
 
 
 def test_a_list_between_is_passed_over() -> None:
-    assert told(LIST + LIST.replace(b"= m2", b"= m1").replace(b"3000", b"9000") + SUBSCRIBED) == [
+    assert got(LIST + LIST.replace(b"= m2", b"= m1").replace(b"3000", b"9000") + SUBSCRIBED) == [
         3.0
     ]
 
 
 def test_a_client_that_is_started_anew_may_have_another() -> None:
-    assert told(PLAIN + PLAIN.replace(b"interval.ms = 3000", b"interval.ms = 7000")) == [7.0]
+    assert got(PLAIN + PLAIN.replace(b"interval.ms = 3000", b"interval.ms = 7000")) == [7.0]
 
 
 @pytest.mark.parametrize("piece_bytes", [777, 1 << 20])
 def test_it_is_not_looked_back_further_than_what_is_kept(piece_bytes: int) -> None:
     others = b"INFO another line of the application\n" * (KEPT_BYTES // 30)
-    assert told(LIST + others + SUBSCRIBED, piece_bytes) == [None]
+    assert got(LIST + others + SUBSCRIBED, piece_bytes) == [None]
 
 
 @pytest.mark.parametrize("number", [b"soon", b"-1", b"9" * 19, b"9" * 5000])
 def test_a_number_that_is_none_is_not_taken(number: bytes) -> None:
-    assert told(PLAIN.replace(b"interval.ms = 3000", b"interval.ms = " + number)) == [None]
+    assert got(PLAIN.replace(b"interval.ms = 3000", b"interval.ms = " + number)) == [None]
 
 
 def _run(hour: int, *messages: str) -> bytes:

@@ -481,8 +481,8 @@ def test_a_port_that_another_took_meanwhile_is_ours_again_as_soon_as_it_is_free(
             again
         ):  # its own context would wait for connections, since Python 3.12
             await stage.until_refused(refused=False)
-        told = [record.getMessage() for record in caplog.records]
-        assert told == ["proxy_port_shut", "proxy_port_lost", "proxy_port_open"]
+        got = [record.getMessage() for record in caplog.records]
+        assert got == ["proxy_port_shut", "proxy_port_lost", "proxy_port_open"]
 
     with caplog.at_level("INFO", "agent.sources.proxy.listener"):
         on_stage(test)
@@ -759,7 +759,7 @@ def test_new_connections_see_a_renewed_certificate(
     ],
 )
 def test_a_certificate_that_cannot_be_read_is_refused(
-    certificates: dict[str, Path], tls: dict[str, dict[str, str]], told: str
+    certificates: dict[str, Path], tls: dict[str, dict[str, str]], got: str
 ) -> None:
     folder = certificates["ca"].parent
     key = ec.generate_private_key(ec.SECP256R1())
@@ -773,7 +773,7 @@ def test_a_certificate_that_cannot_be_read_is_refused(
     listen, upstream = paths.get("listen", {}), paths.get("upstream", {})
     both = TlsConfig(listen=ListenTls(**listen), upstream=UpstreamTls(**upstream))
 
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=got):
         ProxySource(ProxyConfig(listen=":0", upstream=("b:1",), tls=both))
 
 
@@ -925,8 +925,8 @@ def test_an_address_that_is_taken_is_tried_again() -> None:
         ({"listen": ":1", "upstream": ("a..b:9092",)}, "upstream[0]: found 'a..b:9092'"),
     ],
 )
-def test_a_wrong_configuration_is_refused(config: dict[str, Any], told: str) -> None:
+def test_a_wrong_configuration_is_refused(config: dict[str, Any], got: str) -> None:
     with pytest.raises(ConfigError) as raised:
         ProxyConfig(**config)
 
-    assert str(raised.value).startswith(told)
+    assert str(raised.value).startswith(got)

@@ -69,8 +69,8 @@ def test_incidents_are_listed_the_latest_first_with_what_to_change() -> None:
 
 def test_an_incident_of_thousands_of_members_is_a_light_page() -> None:
     members = [replace(A, client_id=f"m{n}", origin=f"{n}") for n in range(2_000)]
-    told = [raised(1, 101.0 + n / 1000, each) for n, each in enumerate(members[1:])]
-    happened = run(Tracker(StatusConfig()), raised(5, 100.0, members[0]), *told)
+    got = [raised(1, 101.0 + n / 1000, each) for n, each in enumerate(members[1:])]
+    happened = run(Tracker(StatusConfig()), raised(5, 100.0, members[0]), *got)
     history = RecentRecords(happened)
     listed = ask("group", history, Snapshot(at=110.0), group="g", minutes="5").html
 

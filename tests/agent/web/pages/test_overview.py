@@ -159,8 +159,8 @@ def test_many_groups_are_pages() -> None:
 
 def test_lines_are_the_views_that_the_api_has() -> None:
     shown = scene(more=20).look()
-    told = replace(INSPECTED, group="told", state="Assigning")
-    shown = replace(shown, inspected=(*shown.inspected, told, replace(INSPECTED, group=STUCK)))
+    got = replace(INSPECTED, group="told", state="Assigning")
+    shown = replace(shown, inspected=(*shown.inspected, got, replace(INSPECTED, group=STUCK)))
 
     lines = find_lines(shown, {})
 

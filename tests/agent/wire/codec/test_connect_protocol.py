@@ -7,7 +7,7 @@ import pytest
 from agent.errors import DecodeError
 from agent.wire.codec.connect_protocol import ConnectAssignment, read_assignment
 from tests.agent.wire.frames import JOIN_GROUP
-from tests.agent.wire.talk import Talk, Wire, told
+from tests.agent.wire.talk import Talk, Wire, got
 
 Tasks = dict[str, list[int]]
 SESSIONED, COMPATIBLE, EAGER = 2, 1, 0
@@ -54,7 +54,7 @@ def talk() -> Talk:
 
 def synced(talk: Talk, given: bytes) -> list[tuple[str, int]]:
     talk.sync()
-    return told(talk.tell(assignment=given))
+    return got(talk.tell(assignment=given))
 
 
 @pytest.mark.parametrize("version", [COMPATIBLE, SESSIONED])

@@ -147,13 +147,13 @@ def test_consumer_group_heartbeat(api_key: int, version: int) -> None:
         subscribed_topic_regex="r.*",
         topic_partitions=parts,
     )[1]
-    told = tell(api_key, version, member_epoch=3, assignment={"topic_partitions": parts})
+    got = tell(api_key, version, member_epoch=3, assignment={"topic_partitions": parts})
 
     partitions = frozenset({(TOPIC.bytes, 0), (TOPIC.bytes, 2)})
     assert asked.subscription == (
         {"t", "re:r.*"} if version and api_key == f.CONSUMER_HEARTBEAT else {"t"}
     )
-    assert (asked.owned, told.target, told.epoch) == (partitions, partitions, 3)
+    assert (asked.owned, got.target, got.epoch) == (partitions, partitions, 3)
 
 
 def test_a_heartbeat_that_reports_nothing_differs_from_one_that_owns_nothing() -> None:
@@ -173,14 +173,14 @@ def test_streams_group_heartbeat(api_key: int, version: int) -> None:
         user_endpoint={"host": "h", "port": 65535},
         active_tasks=task,
     )[1]
-    told = tell(
+    got = tell(
         api_key, version, standby_tasks=task, warmup_tasks=task, endpoint_information_epoch=7
     )
 
     assert (asked.process_id, asked.endpoint) == ("p", m.HostPort("h", 65535))
     assert asked.owned == {(("a", "1"), 5)}
-    assert told.target == {(("s", "1"), 5), (("w", "1"), 5)}
-    assert (told.warmups, told.endpoint_epoch) == (True, 7)
+    assert got.target == {(("s", "1"), 5), (("w", "1"), 5)}
+    assert (got.warmups, got.endpoint_epoch) == (True, 7)
 
 
 def test_software() -> None:
@@ -261,10 +261,10 @@ class TestVersionsThatKioLacks:
         answer = head + b"\1" + row + b"\0" + b"\0"
 
         asked = self.asked(f.SHARE_HEARTBEAT, 0, body)
-        told = read_response(f.SHARE_HEARTBEAT, 0, answer)
+        got = read_response(f.SHARE_HEARTBEAT, 0, answer)
 
         assert (asked.group, asked.subscription) == ("g", {"t"})
-        assert (told.epoch, told.target) == (5, frozenset({(TOPIC.bytes, 3)}))
+        assert (got.epoch, got.target) == (5, frozenset({(TOPIC.bytes, 3)}))
 
     def test_streams_groups_with_a_longer_lag(self) -> None:
         """KIP-1331: the lag is a long behind the interval, and a bool stands before the epoch."""
@@ -274,7 +274,7 @@ class TestVersionsThatKioLacks:
         tasks = b"\2\0020\2\0\0\0\3\0" + b"\1" + b"\1"
         answer = head + times + status + tasks + b"\1" + b"\0\0\0\7" + b"\0" + b"\0"
 
-        told = read_response(f.STREAMS_HEARTBEAT, 1, answer)
+        got = read_response(f.STREAMS_HEARTBEAT, 1, answer)
 
-        assert (told.member_id, told.epoch, told.endpoint_epoch) == ("a", 5, 7)
-        assert (told.target, told.warmups) == (frozenset({(("a", "0"), 3)}), False)
+        assert (got.member_id, got.epoch, got.endpoint_epoch) == ("a", 5, 7)
+        assert (got.target, got.warmups) == (frozenset({(("a", "0"), 3)}), False)

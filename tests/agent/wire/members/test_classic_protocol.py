@@ -14,7 +14,7 @@ from tests.agent.wire.frames import (
     OFFSET_COMMIT,
     subscription,
 )
-from tests.agent.wire.talk import Talk, Wire, told
+from tests.agent.wire.talk import Talk, Wire, got
 
 SYNC, JOIN = [("sync", 0)], [("join", 0)]
 
@@ -40,30 +40,30 @@ def commit(talk: Talk, *errors: int, generation: int = 1, member_id: str = "m1-a
         member_id=member_id,
     )
     partitions = [{"partition_index": i, "error_code": error} for i, error in enumerate(errors)]
-    return [*told(talk.tell(topics=({"name": "t", "partitions": partitions},)))]
+    return [*got(talk.tell(topics=({"name": "t", "partitions": partitions},)))]
 
 
 def leave(talk: Talk, member_id: str = "m1-a", reason: str | None = None) -> list[object]:
     member = {"member_id": member_id, "reason": reason}
-    return [*told(talk.ask(LEAVE_GROUP, 5, group_id="g", members=(member,)))]
+    return [*got(talk.ask(LEAVE_GROUP, 5, group_id="g", members=(member,)))]
 
 
 class TestJoins:
     def test_a_new_member_is_told_to_use_a_member_id(self) -> None:
         talk = Wire().connect()
 
-        assert told(talk.join("")) == []
-        assert told(talk.joined(error=79)) == raised(2)
-        assert told(talk.join(reason="need to re-join with the given member-id: m1-a")) == []
-        assert told(talk.joined()) == []
-        assert told(talk.sync()) == []
-        assert told(talk.synced({"t": [0]})) == SYNC
+        assert got(talk.join("")) == []
+        assert got(talk.joined(error=79)) == raised(2)
+        assert got(talk.join(reason="need to re-join with the given member-id: m1-a")) == []
+        assert got(talk.joined()) == []
+        assert got(talk.sync()) == []
+        assert got(talk.synced({"t": [0]})) == SYNC
 
     def test_a_static_member_joins_without_a_visible_cause(self) -> None:
         talk = Wire().connect()
         talk.join("", group_instance_id="i1")
 
-        assert told(talk.joined("i1-x")) == JOIN
+        assert got(talk.joined("i1-x")) == JOIN
 
     @pytest.mark.parametrize(
         ("error", "code"), [(14, 9), (15, 9), (16, 9), (25, 3), (22, 4), (27, 1)]
@@ -71,7 +71,7 @@ class TestJoins:
     def test_an_error_of_the_join_sets_its_code(self, talk: Talk, error: int, code: int) -> None:
         talk.join()
 
-        assert told(talk.joined(error=error)) == raised(code)
+        assert got(talk.joined(error=error)) == raised(code)
 
     @pytest.mark.parametrize(("error", "code"), [(14, 9), (16, 9), (25, 3), (22, 4), (27, 1)])
     def test_an_error_of_the_sync_sets_its_code(self, talk: Talk, error: int, code: int) -> None:
@@ -79,13 +79,13 @@ class TestJoins:
         talk.joined(generation=2)
         talk.sync(generation=2)
 
-        assert told(talk.synced(error=error)) == raised(code)
+        assert got(talk.synced(error=error)) == raised(code)
 
     @pytest.mark.parametrize("error", [23, 26, 30, 81, 82, -1])
     def test_a_fatal_error_ends_the_round_as_failed(self, talk: Talk, error: int) -> None:
         talk.join()
 
-        assert told(talk.joined(error=error)) == [("fail", 0)]
+        assert got(talk.joined(error=error)) == [("fail", 0)]
 
     def test_an_error_newer_than_we_are_tells_nothing(self, talk: Talk) -> None:
         talk.join()
@@ -126,7 +126,7 @@ class TestReasons:
         ],
     )
     def test_a_reason_sets_its_code(self, talk: Talk, reason: str, code: int) -> None:
-        assert told(talk.join(reason=reason)) == raised(code)
+        assert got(talk.join(reason=reason)) == raised(code)
 
     @pytest.mark.parametrize(
         "reason",
@@ -139,16 +139,16 @@ class TestReasons:
         ],
     )
     def test_these_reasons_are_no_causes(self, talk: Talk, reason: str) -> None:
-        assert told(talk.join(reason=reason)) == []
+        assert got(talk.join(reason=reason)) == []
 
     def test_a_cause_is_told_once_a_round(self, talk: Talk) -> None:
-        assert told(talk.heartbeat(error=27)) == raised(1)
-        assert told(talk.heartbeat(error=27)) == []
-        assert told(talk.join(reason="group is already rebalancing")) == []
+        assert got(talk.heartbeat(error=27)) == raised(1)
+        assert got(talk.heartbeat(error=27)) == []
+        assert got(talk.join(reason="group is already rebalancing")) == []
         talk.joined(generation=2)
         talk.sync(generation=2)
         talk.synced()
-        assert told(talk.heartbeat(generation=2, error=27)) == raised(1)
+        assert got(talk.heartbeat(generation=2, error=27)) == raised(1)
 
     def test_other_topics_are_a_changed_subscription_where_no_reason_is_given(self) -> None:
         talk = Wire().connect()
@@ -156,7 +156,7 @@ class TestReasons:
 
         signals = talk.join(topics=("t", "u"), version=7)
 
-        assert told(signals) == raised(8)
+        assert got(signals) == raised(8)
         assert reasons_of(signals) == ["subscription has changed from [t] to [t, u]"]
 
     def test_a_changed_subscription_has_its_topics_behind_the_clients_words(
@@ -167,17 +167,17 @@ class TestReasons:
         assert reasons_of(signals) == ["subscription has changed from [t] to [u]"]
 
     def test_the_reason_says_it_better_than_the_topics(self, talk: Talk) -> None:
-        assert told(talk.join(topics=("u",), reason="group is already rebalancing")) == raised(1)
+        assert got(talk.join(topics=("u",), reason="group is already rebalancing")) == raised(1)
 
 
 class TestHeartbeatsAndCommits:
     @pytest.mark.parametrize(("error", "code"), [(25, 3), (22, 4), (27, 1)])
     def test_an_error_of_a_heartbeat_sets_its_code(self, talk: Talk, error: int, code: int) -> None:
-        assert told(talk.heartbeat(error=error)) == raised(code)
+        assert got(talk.heartbeat(error=error)) == raised(code)
 
     @pytest.mark.parametrize("version", range(5))
     def test_every_version_of_heartbeat_is_read(self, talk: Talk, version: int) -> None:
-        assert told(talk.heartbeat(error=27, version=version)) == raised(1)
+        assert got(talk.heartbeat(error=27, version=version)) == raised(1)
 
     @pytest.mark.parametrize(("error", "code"), [(25, 3), (22, 4), (27, 1)])
     def test_one_partition_of_a_commit_is_enough(self, talk: Talk, error: int, code: int) -> None:
@@ -185,16 +185,16 @@ class TestHeartbeatsAndCommits:
 
     @pytest.mark.parametrize("error", [14, 15, 16])
     def test_a_coordinator_that_moves_is_no_rebalance(self, talk: Talk, error: int) -> None:
-        assert told(talk.heartbeat(error=error)) == []
+        assert got(talk.heartbeat(error=error)) == []
         assert commit(talk, error) == []
 
     def test_a_fenced_static_member_dies_without_a_code(self, talk: Talk) -> None:
-        assert told(talk.heartbeat(error=82)) == [("fail", 0)]
+        assert got(talk.heartbeat(error=82)) == [("fail", 0)]
 
     def test_an_answer_to_an_older_generation_is_void(self, talk: Talk) -> None:
         talk.settle(generation=2)
 
-        assert told(talk.heartbeat(generation=1, error=22)) == []
+        assert got(talk.heartbeat(generation=1, error=22)) == []
 
     def test_an_answer_to_an_earlier_member_id_is_void(self, talk: Talk) -> None:
         other = talk.wire.connect()
@@ -202,7 +202,7 @@ class TestHeartbeatsAndCommits:
         talk.join("")
         talk.joined("m1-b", error=79)
 
-        assert told(other.tell(error_code=25)) == []
+        assert got(other.tell(error_code=25)) == []
 
     def test_a_commit_without_membership_makes_no_member(self) -> None:
         talk = Wire().connect("tool")
@@ -216,17 +216,17 @@ class TestHeartbeatsAndCommits:
     ) -> None:
         """librdkafka does, when it finds its session expired: after SIGSTOP, before it joins."""
         if ask == "heartbeat":
-            assert told(talk.heartbeat("", error=25)) == raised(3)
+            assert got(talk.heartbeat("", error=25)) == raised(3)
         else:
             assert commit(talk, 25, member_id="") == raised(3)
 
         talk.join("", version=5)
-        assert told(talk.joined("m1-b", error=79)) == raised(2)  # lower: it changes nothing
+        assert got(talk.joined("m1-b", error=79)) == raised(2)  # lower: it changes nothing
 
     def test_what_was_asked_without_an_id_before_a_round_is_void_after_it(self, talk: Talk) -> None:
         talk.settle(generation=2)
 
-        assert told(talk.heartbeat("", generation=1, error=25)) == []
+        assert got(talk.heartbeat("", generation=1, error=25)) == []
 
     def test_a_heartbeat_shows_a_member_in_mid_stream(self) -> None:
         talk = Wire().connect()
@@ -254,7 +254,7 @@ class TestCooperative:
         talk.synced({"t": [1]})
 
         reason = "need to revoke partitions and re-join"
-        assert told(talk.join(owned={"t": [1]}, reason=reason)) == []
+        assert got(talk.join(owned={"t": [1]}, reason=reason)) == []
 
     def test_an_eager_assignor_has_revoked_before(self) -> None:
         talk = Wire().connect()
@@ -301,7 +301,7 @@ class TestCooperative:
         talk.joined()
         talk.ask(14, 5, group_id="c", generation_id=1, member_id="m1-a")
 
-        assert told(talk.tell(assignment=b"\xff")) == SYNC
+        assert got(talk.tell(assignment=b"\xff")) == SYNC
         assert talk.wire.interpreter.counts == {}
 
     def test_an_odd_assignment_is_counted_and_ends_the_round(self) -> None:
@@ -310,7 +310,7 @@ class TestCooperative:
         talk.joined()
         talk.sync()
 
-        assert told(talk.tell(assignment=b"\xff")) == SYNC
+        assert got(talk.tell(assignment=b"\xff")) == SYNC
         assert talk.wire.interpreter.counts == {"assignment": 1}
 
 
@@ -374,7 +374,7 @@ class TestLeaves:
         assert leave(talk, reason="the consumer is being closed") == [("leave", 0)]
 
     def test_a_leave_without_a_reason_is_the_users(self, talk: Talk) -> None:
-        assert told(talk.ask(LEAVE_GROUP, 1, group_id="g", member_id="m1-a")) == [("leave", 0)]
+        assert got(talk.ask(LEAVE_GROUP, 1, group_id="g", member_id="m1-a")) == [("leave", 0)]
 
     def test_the_poll_timeout_drops_the_member(self, talk: Talk) -> None:
         assert leave(talk, reason="consumer poll timeout has expired.") == raised(5)
@@ -390,19 +390,19 @@ class TestLeaves:
         leave(talk)
         talk.asked = heartbeat
 
-        assert told(talk.tell(error_code=25)) == []
+        assert got(talk.tell(error_code=25)) == []
 
     def test_a_join_after_a_leave_is_an_episode_of_its_own(self, talk: Talk) -> None:
         leave(talk)
 
-        assert told(talk.join("", version=7)) == []
-        assert told(talk.joined("m1-b", error=79)) == raised(2)
+        assert got(talk.join("", version=7)) == []
+        assert got(talk.joined("m1-b", error=79)) == raised(2)
 
     def test_other_topics_after_an_unsubscribe_are_a_new_members(self, talk: Talk) -> None:
         leave(talk)
 
-        assert told(talk.join("", topics=("u",), version=7)) == []
-        assert told(talk.joined("m1-b", error=79)) == raised(2)
+        assert got(talk.join("", topics=("u",), version=7)) == []
+        assert got(talk.joined("m1-b", error=79)) == raised(2)
 
     def test_a_subscription_may_end_behind_its_topics_or_its_user_data(self, talk: Talk) -> None:
         """kafka-go 0.4 writes version 1 without owned partitions."""
@@ -425,7 +425,7 @@ class TestLeaves:
         talk.close()
         again = talk.wire.connect()
 
-        assert told(again.join("", topics=("u",), version=7)) == []
+        assert got(again.join("", topics=("u",), version=7)) == []
 
     def test_an_admins_leave_is_nobodys_code(self, talk: Talk) -> None:
         admin = talk.wire.connect("admin")
@@ -433,7 +433,7 @@ class TestLeaves:
         signal = admin.ask(LEAVE_GROUP, 5, group_id="g", members=(member,))[0]
 
         assert (signal.kind, signal.reason, signal.member.client_id) == ("note", "ops", "m1")
-        assert told(talk.heartbeat(error=25)) == raised(3)
+        assert got(talk.heartbeat(error=25)) == raised(3)
 
     def test_an_admin_names_static_members_by_their_instance(self) -> None:
         """MemberToRemove of Java's admin client has no member id."""
@@ -494,19 +494,19 @@ class TestLosses:
         talk.connection.skip_broker(100)
         talk.connection.skip_client(100)
 
-        assert told(talk.heartbeat(generation=2)) == SYNC
+        assert got(talk.heartbeat(generation=2)) == SYNC
 
     def test_heartbeats_between_join_and_sync_end_nothing(self, talk: Talk) -> None:
         talk.heartbeat(error=27)
         talk.join()
         talk.joined(generation=2)
 
-        assert told(talk.heartbeat(generation=2)) == []
+        assert got(talk.heartbeat(generation=2)) == []
 
     def test_a_newer_generation_ends_what_was_not_seen(self, talk: Talk) -> None:
         talk.heartbeat(error=27)
 
-        assert told(talk.heartbeat(generation=3)) == SYNC
+        assert got(talk.heartbeat(generation=3)) == SYNC
 
 
 class TestPorts:

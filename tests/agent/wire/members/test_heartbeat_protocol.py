@@ -8,7 +8,7 @@ import pytest
 
 from metrics.model.signals import Signal
 from tests.agent.wire.frames import CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT
-from tests.agent.wire.talk import Talk, Wire, told
+from tests.agent.wire.talk import Talk, Wire, got
 
 TOPIC = UUID(int=7)
 SYNC = [("sync", 0)]
@@ -44,14 +44,14 @@ class TestConsumerGroup:
     def test_a_new_member_settles_when_its_report_is_accepted(self) -> None:
         talk = Wire().connect()
 
-        assert told(beat(talk, 0, subscribed_topic_names=("t",), topic_partitions=())) == [
+        assert got(beat(talk, 0, subscribed_topic_names=("t",), topic_partitions=())) == [
             ("raise", 2)
         ]
-        assert told(answer(talk, 5, 0, 1)) == []
-        assert told(beat(talk, 5)) == []
-        assert told(answer(talk, 5)) == []
-        assert told(beat(talk, 5, topic_partitions=given(0, 1))) == []
-        assert told(answer(talk, 5)) == SYNC
+        assert got(answer(talk, 5, 0, 1)) == []
+        assert got(beat(talk, 5)) == []
+        assert got(answer(talk, 5)) == []
+        assert got(beat(talk, 5, topic_partitions=given(0, 1))) == []
+        assert got(answer(talk, 5)) == SYNC
 
     def test_a_settled_member_tells_what_it_gained(self, talk: Talk) -> None:
         gained = []
@@ -78,40 +78,40 @@ class TestConsumerGroup:
         answer(talk, 5, -1)
         beat(talk, 5, topic_partitions=())
 
-        assert told(answer(talk, 5)) == SYNC
+        assert got(answer(talk, 5)) == SYNC
 
     def test_added_partitions_are_the_coordinators_request(self, talk: Talk) -> None:
         beat(talk, 5)
 
-        assert told(answer(talk, 6, 0, 1, 2)) == [("raise", 1)]
+        assert got(answer(talk, 6, 0, 1, 2)) == [("raise", 1)]
 
     def test_taken_partitions_follow_at_once(self, talk: Talk) -> None:
         beat(talk, 5)
 
-        assert told(answer(talk, 6, 0)) == [("raise", 1), ("raise", 10)]
+        assert got(answer(talk, 6, 0)) == [("raise", 1), ("raise", 10)]
 
     def test_what_the_accepting_answer_brings_is_the_next_round(self, talk: Talk) -> None:
         beat(talk, 5)
         answer(talk, 6, 0)
         beat(talk, 6, topic_partitions=given(0))
 
-        assert told(answer(talk, 7, 0, 2)) == [*SYNC, ("raise", 1)]
+        assert got(answer(talk, 7, 0, 2)) == [*SYNC, ("raise", 1)]
 
     def test_the_same_assignment_again_is_nothing(self, talk: Talk) -> None:
         beat(talk, 5, subscribed_topic_names=("t",), topic_partitions=given(0, 1))
 
-        assert told(answer(talk, 5, 0, 1)) == []
+        assert got(answer(talk, 5, 0, 1)) == []
 
     def test_another_subscription_holds_until_its_target_is_acknowledged(self, talk: Talk) -> None:
         signals = beat(talk, 5, subscribed_topic_names=("t", "u"))
 
-        assert told(signals) == [("raise", 8)]
+        assert got(signals) == [("raise", 8)]
         assert [s.reason for s in signals] == ["subscription has changed from [t] to [t, u]"]
-        assert told(answer(talk, 5)) == []
+        assert got(answer(talk, 5)) == []
         beat(talk, 5)
-        assert told(answer(talk, 6, 0, 1, 2)) == []
+        assert got(answer(talk, 6, 0, 1, 2)) == []
         beat(talk, 6, topic_partitions=given(0, 1, 2))
-        assert told(answer(talk, 6)) == SYNC
+        assert got(answer(talk, 6)) == SYNC
 
     def test_a_subscription_that_changes_no_target_ends_with_the_next_heartbeat(
         self, talk: Talk
@@ -120,7 +120,7 @@ class TestConsumerGroup:
         answer(talk, 5)
         beat(talk, 5)
 
-        assert told(answer(talk, 5)) == SYNC
+        assert got(answer(talk, 5)) == SYNC
 
     @pytest.mark.parametrize(("error", "code"), [(25, 3), (110, 4), (113, 4)])
     def test_a_fenced_member_joins_again_in_the_same_round(
@@ -128,46 +128,46 @@ class TestConsumerGroup:
     ) -> None:
         beat(talk, 5)
 
-        assert told(answer(talk, 0, error_code=error)) == [("raise", code)]
-        assert told(beat(talk, 0, subscribed_topic_names=("t",), topic_partitions=())) == []
-        assert told(answer(talk, 7, 0)) == []
+        assert got(answer(talk, 0, error_code=error)) == [("raise", code)]
+        assert got(beat(talk, 0, subscribed_topic_names=("t",), topic_partitions=())) == []
+        assert got(answer(talk, 7, 0)) == []
         beat(talk, 7, topic_partitions=given(0))
-        assert told(answer(talk, 7)) == SYNC
+        assert got(answer(talk, 7)) == SYNC
 
     @pytest.mark.parametrize("error", [14, 15, 16])
     def test_a_coordinator_that_moves_is_no_rebalance(self, talk: Talk, error: int) -> None:
         beat(talk, 5)
 
-        assert told(answer(talk, 0, error_code=error)) == []
+        assert got(answer(talk, 0, error_code=error)) == []
 
     @pytest.mark.parametrize("error", [30, 42, 81, 111, 112])
     def test_a_fatal_error_fails(self, talk: Talk, error: int) -> None:
         beat(talk, 5)
 
-        assert told(answer(talk, 0, error_code=error)) == [("fail", 0)]
+        assert got(answer(talk, 0, error_code=error)) == [("fail", 0)]
 
     @pytest.mark.parametrize("epoch", [-1, -2])
     def test_a_leave_is_the_users(self, talk: Talk, epoch: int) -> None:
-        assert told(beat(talk, epoch)) == [("leave", 0)]
-        assert told(beat(talk, 0, topic_partitions=())) == [("raise", 2)]
+        assert got(beat(talk, epoch)) == [("leave", 0)]
+        assert got(beat(talk, 0, topic_partitions=())) == [("raise", 2)]
 
     def test_the_answer_to_a_leave_is_void(self, talk: Talk) -> None:
         beat(talk, -1)
 
-        assert told(answer(talk, -1, error_code=25)) == []
+        assert got(answer(talk, -1, error_code=25)) == []
 
     def test_a_full_heartbeat_in_mid_stream_repeats_what_is_known(self) -> None:
         talk = Wire().connect()
         beat(talk, 5, subscribed_topic_names=("t",), topic_partitions=given(0))
 
-        assert told(answer(talk, 5, 0)) == []
+        assert got(answer(talk, 5, 0)) == []
         beat(talk, 5)
-        assert told(answer(talk, 6, 0, 1)) == [("raise", 1)]
+        assert got(answer(talk, 6, 0, 1)) == [("raise", 1)]
 
     def test_a_member_whose_error_was_lost_joins_without_a_visible_cause(self, talk: Talk) -> None:
         beat(talk, 0, subscribed_topic_names=("t",), topic_partitions=())
 
-        assert told(answer(talk, 7, 0)) == [("join", 0)]
+        assert got(answer(talk, 7, 0)) == [("join", 0)]
 
     def test_a_process_that_starts_again_has_reported_nothing(self, talk: Talk) -> None:
         """Its first target may be the one that its predecessor had acknowledged."""
@@ -181,15 +181,15 @@ class TestConsumerGroup:
         tells(assignment=target)
         for _ in range(2):
             asks(member_epoch=6)
-            assert told(tells()) == []
+            assert got(tells()) == []
         asks(member_epoch=6, topic_partitions=given(0, 1))
-        assert told(tells()) == SYNC
+        assert got(tells()) == SYNC
 
     def test_its_commits_are_read_with_the_epoch(self, talk: Talk) -> None:
         talk.ask(8, 9, group_id="g", member_id="a", generation_id_or_member_epoch=4)
         stale = {"name": "t", "partitions": ({"partition_index": 0, "error_code": 113},)}
 
-        assert told(talk.tell(topics=(stale,))) == []
+        assert got(talk.tell(topics=(stale,))) == []
 
 
 class TestShareGroup:
@@ -197,13 +197,13 @@ class TestShareGroup:
         talk = Wire().connect()
 
         joins = beat(talk, 0, SHARE_HEARTBEAT, subscribed_topic_names=("t",))
-        assert told(joins) == [("raise", 2)]
+        assert got(joins) == [("raise", 2)]
         assert (joins[0].member.group_type, joins[0].member.protocol_type) == ("share", None)
-        assert told(answer(talk, 1, 0, 1)) == []
+        assert got(answer(talk, 1, 0, 1)) == []
         beat(talk, 1, SHARE_HEARTBEAT)
-        assert told(answer(talk, 1)) == SYNC
+        assert got(answer(talk, 1)) == SYNC
         beat(talk, 1, SHARE_HEARTBEAT)
-        assert told(answer(talk, 2, 0)) == [("raise", 1), ("raise", 10)]
+        assert got(answer(talk, 2, 0)) == [("raise", 1), ("raise", 10)]
 
 
 class TestStreamsGroup:
@@ -233,8 +233,8 @@ class TestStreamsGroup:
         self.report(talk, 1, 0, 1)
         moves = self.tasks(talk, 2, active=(0,), standby=(1,))
 
-        assert (told(joins), told(settles)) == ([("raise", 2)], SYNC)
-        assert told(moves) == [("raise", 1), ("raise", 10)]
+        assert (got(joins), got(settles)) == ([("raise", 2)], SYNC)
+        assert got(moves) == [("raise", 1), ("raise", 10)]
         assert joins[0].member.origin == "p"
 
     def test_what_only_a_standby_loses_stops_nothing(self) -> None:
@@ -243,7 +243,7 @@ class TestStreamsGroup:
         self.tasks(talk, 5, active=(0,), standby=(1,))
         beat(talk, 5, STREAMS_HEARTBEAT)
 
-        assert ("raise", 10) not in told(self.tasks(talk, 6, active=(0, 1)))
+        assert ("raise", 10) not in got(self.tasks(talk, 6, active=(0, 1)))
 
     def test_warmups_are_probing(self) -> None:
         talk = Wire().connect(self.CLIENT)
@@ -267,7 +267,7 @@ class TestStreamsGroup:
         assert layer is not None
         assert (signals[0].status, layer.status) == (0, 13)
         beat(talk, 5, STREAMS_HEARTBEAT)
-        assert told(talk.tell(member_id="a", member_epoch=5, endpoint_information_epoch=4)) == SYNC
+        assert got(talk.tell(member_id="a", member_epoch=5, endpoint_information_epoch=4)) == SYNC
 
     @pytest.mark.parametrize("leaves", [False, True])
     def test_another_process_with_another_endpoint_moves_none(self, leaves: bool) -> None:

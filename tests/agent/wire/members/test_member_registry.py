@@ -8,7 +8,7 @@ from agent.wire.codec.messages import HostPort
 from agent.wire.members.member import WireMember
 from metrics.model.signals import Member, MemberKey
 from tests.agent.wire.frames import DESCRIBE_CLUSTER, LEAVE_GROUP, METADATA
-from tests.agent.wire.talk import Talk, Wire, told
+from tests.agent.wire.talk import Talk, Wire, got
 from tests.agent.wire.user_data import subscription_info
 
 THREAD = "app-StreamThread-{}-consumer"
@@ -38,19 +38,19 @@ class TestConsumers:
         wire = Wire()
         old, new = wire.connect(), wire.connect(server=HostPort("10.0.0.8", 9092))
         old.join("")
-        assert told(old.joined(error=79)) == [("raise", 2)]
+        assert got(old.joined(error=79)) == [("raise", 2)]
         old.join()
         old.close()
         new.join()
-        assert told(new.joined(error=14)) == [("raise", 9)]
+        assert got(new.joined(error=14)) == [("raise", 9)]
         new.join()
-        assert told(new.joined(error=25)) == [("raise", 3)]
+        assert got(new.joined(error=25)) == [("raise", 3)]
         new.join("")
-        assert told(new.joined("m1-b", error=79)) == []
+        assert got(new.joined("m1-b", error=79)) == []
         new.join("m1-b")
         new.joined("m1-b")
         new.sync("m1-b")
-        assert told(new.synced()) == [("sync", 0)]
+        assert got(new.synced()) == [("sync", 0)]
 
     def test_a_new_member_id_on_the_same_connection_is_the_same_member(self) -> None:
         talk = Wire().connect()
@@ -78,7 +78,7 @@ class TestConsumers:
 
         talk = wire.connect()
         talk.join("")
-        assert told(talk.joined("m1-b", error=79)) == [("raise", 2)]
+        assert got(talk.joined("m1-b", error=79)) == [("raise", 2)]
 
     def test_a_client_on_another_host_is_another_one(self) -> None:
         wire = Wire()
@@ -105,7 +105,7 @@ class TestConsumers:
         inside.join("")
         inside.joined(error=79)
 
-        assert told(outside.joined(error=79)) == []
+        assert got(outside.joined(error=79)) == []
         assert key(outside) == key(inside)
 
     def test_a_port_that_is_used_again_makes_no_twin(self) -> None:
@@ -253,8 +253,8 @@ class TestStreams:
 
         for side in (outside, inside):
             side.join("", **how)
-        assert told(inside.joined("1-x", error=79)) == [("raise", 2)]
-        assert told(outside.joined("1-x", error=79)) == []
+        assert got(inside.joined("1-x", error=79)) == [("raise", 2)]
+        assert got(outside.joined("1-x", error=79)) == []
         for side in (outside, inside):
             side.join("1-x", **how)
 

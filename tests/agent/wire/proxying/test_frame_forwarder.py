@@ -200,9 +200,9 @@ def _fetch(n: int) -> tuple[bytes, bytes]:
     return frames.opaque(FETCH, n, "c", len(_OPAQUE)), answer
 
 
-def _pair(api_key: int, version: int, **told: Any) -> Callable[[int], tuple[bytes, bytes]]:
+def _pair(api_key: int, version: int, **got: Any) -> Callable[[int], tuple[bytes, bytes]]:
     def pair(n: int) -> tuple[bytes, bytes]:
-        answer = frames.answer(api_key, version, n, **told)
+        answer = frames.answer(api_key, version, n, **got)
         return frames.request(api_key, version, n, "c"), answer
 
     return pair

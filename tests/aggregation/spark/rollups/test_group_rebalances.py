@@ -23,7 +23,7 @@ from tests.aggregation.spark.recorded import recorded
 pytestmark = pytest.mark.spark
 
 
-def told(rows: list[dict[str, Any]]) -> Counter[str]:
+def got(rows: list[dict[str, Any]]) -> Counter[str]:
     """Bring rows of Spark and of plain Python into one shape."""
     return Counter(
         str(sorted((name, value) for name, value in row.items() if name not in _OTHERWISE))
@@ -63,7 +63,7 @@ def test_invented_days_and_recordings_equal_plain_python(frame: Frame) -> None:
 
     rows = in_spark(frame, records)
 
-    assert told(in_python(events)) == told(rows)
+    assert got(in_python(events)) == got(rows)
     causes = Counter((row["group"], row["cause"]) for row in rows if row["cluster"] == "prod-eu")
     assert week.causes == causes
 

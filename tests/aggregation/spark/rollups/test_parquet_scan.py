@@ -34,9 +34,9 @@ def tables(frame: Frame, tmp_path: Path) -> Path:
     nameless = [replace(each, episode=None, group="x") for each in late.written]
     signal = replace(samples[0], kind=SampleKind.SIGNAL)
     hostless = replace(samples[1], client_id=None, host="")
-    told = [*samples, *late.written, *nameless, signal, hostless]
+    got = [*samples, *late.written, *nameless, signal, hostless]
     folder = tmp_path / "tables of %20"
-    rows = frame(told).repartition(2)
+    rows = frame(got).repartition(2)
     rows.write.partitionBy("day").parquet(str(folder / Table.TRANSITIONS))
     return folder
 

@@ -139,15 +139,15 @@ def test_day_by_day_is_all_at_once(
 ) -> None:
     tables = Tables(spark, tmp_path)
     done: list[list[date]] = []
-    told: list[set[tuple[str, int, float]]] = []
+    got: list[set[tuple[str, int, float]]] = []
     for last in (DAYS[0], DAYS[3]):
         known = done[-1][-1] if done else date.min
         tables.add([s for s in samples if known < date.fromisoformat(s.ts[:10]) <= last])
         done.append(tables.update())
-        told.append(tables.of_group("midnight"))
+        got.append(tables.of_group("midnight"))
     assert done == [DAYS[:1], DAYS[1:]]
     # an open rebalance counts until its end is there, and lasts to the agent's last record
-    assert told == [
+    assert got == [
         {("rebalance", 1, 3.2), ("member", 1, 0.0)},
         {("rebalance", 1, 10.0), ("member", 1, 10.0)},
     ]
@@ -241,7 +241,7 @@ def test_whole_months_say_the_same_in_fewer_rows(months: Tables) -> None:
     for section, by, rows in asked:
         wanted = _answer(section, by, dict.fromkeys(PreAggregation, single))
         found = _answer(section, by, rows)
-        assert [told for told, _ in found] == [told for told, _ in wanted]
+        assert [got for got, _ in found] == [got for got, _ in wanted]
         for (_, numbers), (_, others) in zip(found, wanted, strict=True):
             assert numbers == pytest.approx(others)
 
@@ -254,10 +254,10 @@ def _answer(
     period = Period(date(2025, 11, 29), date(2026, 2, 3))
     none = empty(spark, INCIDENTS)
     facts = build_context(rollups, empty(spark, QUARANTINE), asked, period, none)
-    return sorted(_told(row) for row in facts.run(section).collect())
+    return sorted(_got(row) for row in facts.run(section).collect())
 
 
-def _told(row: Row) -> tuple[str, list[float]]:
+def _got(row: Row) -> tuple[str, list[float]]:
     """Tell numbers that were added up from the rest; of days that are alike any is the worst."""
     values = {name: value for name, value in row.asDict().items() if name != "worst_day"}
     numbers = [value for value in values.values() if isinstance(value, float)]
