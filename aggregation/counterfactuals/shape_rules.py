@@ -134,7 +134,7 @@ def propose_initial_delay(history: PastIncidents) -> Change | None:
     savings = [
         Saving(
             incident=each,
-            rebalances=each.rebalances - (each is start[0]),
+            rebalances=each.rebalances - (each is _first_rebalance(start)),
             unread_s=each.unread_s,
         )
         for start in starts
@@ -185,6 +185,11 @@ def _continues(incident: IncidentFacts, start: Sequence[IncidentFacts]) -> bool:
         and incident.started_at - start[-1].ended_at <= LONGEST_GAP_S
         and incident.ended_at - start[0].started_at <= LONGEST_START_S
     )
+
+
+def _first_rebalance(start: Sequence[IncidentFacts]) -> IncidentFacts | None:
+    """Return the incident of a start with its first rebalance, which stays."""
+    return next((each for each in start if each.rebalances), None)
 
 
 def _longest_gap(start: Sequence[IncidentFacts]) -> float:

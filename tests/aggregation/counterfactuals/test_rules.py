@@ -214,6 +214,12 @@ class TestShape:
         late = incident("b", K.MEMBER_JOINED, rebalances=1, started_at=106.0, ended_at=107.0)
         assert "group.initial.rebalance.delay.ms" not in changes(first, late)
 
+    def test_the_first_rebalance_of_a_start_stays_whichever_incident_has_it(self) -> None:
+        first = incident("a", K.MEMBER_JOINED, rebalances=0, ended_at=100.5)
+        second = incident("b", K.MEMBER_JOINED, rebalances=2, started_at=103.0, ended_at=104.0)
+        change = changes(first, second)["group.initial.rebalance.delay.ms"]
+        assert change.rebalances_avoided == 1
+
     def test_delay_is_never_below_the_default(self) -> None:
         start = incident("j", K.MEMBER_JOINED, members=("a", "b"), ended_at=100.6)
         assert changes(start)["group.initial.rebalance.delay.ms"].proposed == "3000"
