@@ -46,20 +46,41 @@ def _drop_repeats(records: Iterable[Sample]) -> list[Sample]:
 
 
 def _name_instances(records: list[Sample]) -> list[Sample]:
-    """Return the records with the client of each static member that an admin's request names."""
-    if all(record.client_id or not record.group_instance_id for record in records):
+    """Return the records with the client of each static member that is named by its instance.
+
+    An admin's request names the instance alone, and so does a log of franz-go: there it is the
+    client's name, unless another source of the same member knows better.
+    """
+    if not any(_is_named_by_instance(record) for record in records):
         return records
-    known: dict[tuple[str, str | None], Sample] = {
-        (record.group, record.group_instance_id): record
-        for record in records
-        if record.client_id and record.group_instance_id
+    clients = [r for r in records if r.group_instance_id and not _is_named_by_instance(r)]
+    by_instance = {(r.group, r.group_instance_id): r for r in clients}
+    by_id: dict[tuple[str, str | None], Sample] = {
+        (r.group, r.member_id): r for r in clients if r.member_id
     }
-    return [
-        record
-        if record.client_id or (own := known.get((record.group, record.group_instance_id))) is None
-        else msgspec.structs.replace(record, client_id=own.client_id, host=own.host)
-        for record in records
-    ]
+    owners = {
+        (r.group, r.client_id): by_id[r.group, r.member_id]
+        for r in records
+        if r.client_id and _is_named_by_instance(r) and (r.group, r.member_id) in by_id
+    }
+
+    def name(record: Sample) -> Sample:
+        if not _is_named_by_instance(record):
+            return record
+        if record.client_id:
+            own = owners.get((record.group, record.client_id))
+        else:
+            own = by_instance.get((record.group, record.group_instance_id))
+        if own is None:
+            return record
+        return msgspec.structs.replace(record, client_id=own.client_id, host=own.host)
+
+    return [name(record) for record in records]
+
+
+def _is_named_by_instance(record: Sample) -> bool:
+    instance = record.group_instance_id
+    return instance is not None and (record.client_id or instance) == instance
 
 
 def _unify_clusters(records: list[Sample]) -> list[Sample]:

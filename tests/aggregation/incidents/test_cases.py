@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from aggregation.incidents.incidents import Analysis, analyze
@@ -206,6 +207,23 @@ def test_member_that_two_agents_see_counts_once() -> None:
     assert incident.cost.member_seconds == pytest.approx(10.004)
     (rebalance,) = found.rebalances[1:]
     assert len({segment.member for segment in rebalance.round.consumers}) == 1
+
+
+def test_static_member_that_its_log_names_by_its_instance_counts_once() -> None:
+    """franz-go logs a static member's instance, not its client id; the wire shows both."""
+    log = episode("i-m0", 1000.0, 1010.0, 7, 2, agent="sidecar", host="pod-0")
+    wire = episode("m0", 1000.002, 1010.004, 7, 2, agent="proxy", host="10.0.0.7")
+    both = [
+        msgspec.structs.replace(each, member_id="i-m0-1f2e", group_instance_id="i-m0")
+        for each in (*log, *wire)
+    ]
+
+    found = analyze([*whole(1, 0.0, ["m1"]), *both], now=1100.0)
+
+    (incident,) = [each for each in found.incidents if each.kind is IncidentKind.METADATA_CHANGED]
+    assert incident.cost.member_seconds == pytest.approx(10.004)
+    (rebalance,) = found.rebalances[1:]
+    assert {segment.member.client_id for segment in rebalance.round.consumers} == {"m0"}
 
 
 def test_leave_and_join_that_two_agents_see_in_the_new_protocol_are_one_each() -> None:
