@@ -281,13 +281,6 @@ class LineParser:
             kept = b"".join(_add_tail(before, block, begin, end))[-KEPT_BYTES:]
             yield kept, 0, len(kept)
 
-    def next_line(self) -> tuple[bytes, int, int]:
-        """Return (bytes, begin, end) of the line behind the current one, if it has arrived."""
-        block, _, start, *_ = self._place
-        begin = block.find(b"\n", start) + 1
-        end = block.find(b"\n", begin) if begin else 0
-        return block, begin, len(block) if end < 0 else end
-
     def _release_block(self) -> None:
         """Drop the block that was read: thousands of streams would keep 1 MiB each."""
         self._place = _NOWHERE

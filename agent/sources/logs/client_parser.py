@@ -60,7 +60,7 @@ class _LookBack:
         return Settings()
 
     def find_group(self, handle: str) -> str:
-        """Return the group that a line above or the next one names; an empty text: none does."""
+        """Return the group that a line above names; an empty text where none does."""
         parser = self._parser()
-        regions = () if parser is None else (*parser.bytes_before(), parser.next_line())
+        regions = [] if parser is None else parser.bytes_before()
         return next(filter(None, (find_group(handle, *region) for region in regions)), "")

@@ -68,10 +68,6 @@ _MARKS = (
     ),
     (rb"kafkajs", f"kafkajs: its logger must keep the fields groupId and memberId, else {_WIRE}"),
     (
-        rb"kafka\.coordinator|aiokafka|Heartbeat poll expired|local member_id was",
-        "kafka-python or aiokafka: set their loggers to INFO, and keep the lines that name a group",
-    ),
-    (
         rb"beginning heartbeat loop|heartbeat errored|franz-go|\bkgo\.",
         f"franz-go: its logger must keep the fields group and err, else {_WIRE}",
     ),

@@ -1,15 +1,14 @@
-"""Groups that lines nearby name, for clients whose lines name a group now and then.
+"""Groups that lines above name, for clients whose lines name a group now and then.
 
 Theory of operation. librdkafka's MAXPOLL and kafka-python's failed heartbeat name no group. A log
 that is read from its begin has named it before; an excerpt, or a log that is followed from its end,
-has named it in lines that no rule reads, as those of heartbeats and of the coordinator, or names it
-in the next line, as kafka-python does when it leaves.
+has named it in lines that no rule reads, as those of heartbeats and of the coordinator.
 """
 
 import re
 
 _QUOTED = re.compile(rb'[Gg]roup \\{0,3}"([^"\\\n]{1,255})\\{0,3}"')
-_PLAIN = re.compile(rb"(?:for|joining|joined|consumer) group \(?([^\s:;,'\"()]{1,255})")
+_PLAIN = re.compile(rb"(?:for|joining|joined) group ([^\s:;,'\"()]{1,255})")
 
 
 def find_group(handle: str, log: bytes, begin: int, end: int) -> str:

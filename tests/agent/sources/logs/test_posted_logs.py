@@ -73,13 +73,6 @@ POSTS = {
         ],
         [("group1", 3), ("group1", 0)],
     ),
-    "kafka-python's poll timeout, whose group the next line names": (
-        [
-            "2024-07-30 11:06:58,309 - WARNING - Heartbeat poll expired, leaving group",
-            "2024-07-30 11:06:58,310 - INFO - Leaving consumer group (requests).",
-        ],
-        [("requests", 5)],
-    ),
     "librdkafka's MAXPOLL, whose group a heartbeat names": (
         [
             (
