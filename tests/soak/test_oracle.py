@@ -85,7 +85,7 @@ def test_what_is_asked_for_while_a_join_is_under_way_counts(tmp_path: Path) -> N
     assert got == [5, 6, 0]
 
 
-@pytest.mark.parametrize(("is_noticed", "told"), [(True, [1, 8, 0]), (False, [1, 0])])
+@pytest.mark.parametrize(("is_noticed", "got"), [(True, [1, 8, 0]), (False, [1, 0])])
 def test_topics_that_a_repeated_join_changes_are_a_cause(
     tmp_path: Path, got: list[int], *, is_noticed: bool
 ) -> None:

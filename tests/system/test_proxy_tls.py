@@ -235,7 +235,7 @@ def _knock(bootstrap: str, ca_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "host", "upstream", "told"),
+    ("name", "host", "upstream", "got"),
     [
         ("unknown-authority", "localhost", {"ca_file": "other_ca"}, "unable to get local issuer"),
         ("other-host", HOST, {}, "IP address mismatch, certificate is not valid for"),
@@ -261,7 +261,7 @@ def test_a_broker_that_does_not_fit_is_told(
 
 
 @pytest.mark.parametrize(
-    ("name", "mtls", "trusts", "told"),
+    ("name", "mtls", "trusts", "got"),
     [
         ("distrusted", False, "other_ca", "alert unknown ca"),
         ("stranger", True, "ca", "peer did not return a certificate"),

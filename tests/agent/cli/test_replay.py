@@ -63,16 +63,18 @@ def test_text_is_a_line_for_people() -> None:
 def test_no_control_character_reaches_the_terminal(tmp_path: Path) -> None:
     """Names and reasons come from outside: they may not write there what they want."""
     log = tmp_path / "app.log"
-    text = RECORDED.read_text().replace("groupId=g-join-3.0.2", "groupId=g\x1b]0;owned\x07\u202e")
+    text = RECORDED.read_text().replace(
+        "groupId=g-join-3.0.2", "groupId=g\x1b]0;x\x07\x08owned\x07\u202e"
+    )
     log.write_text(text)
 
     printed = run("--format", "text", log).stdout + run("--explain-line", log).stdout
     records = run(log).stdout.encode()
-    got = CliRunner().invoke(explain, ["g\x1b]0;owned\x07\u202e", "--from", "-"], input=records)
+    got = CliRunner().invoke(explain, ["g\x08owned\x07\u202e", "--from", "-"], input=records)
     unknown = CliRunner().invoke(main, ["explain", "h", "--from", "-"], input=records)
 
     for shown in (printed, got.stdout, unknown.stderr):
-        assert r"g\x1b]0;owned\x07\u202e" in shown
+        assert r"g\x08owned\x07\u202e" in shown
         assert not {"\x1b", "\x07", "\u202e"} & set(shown)
 
 

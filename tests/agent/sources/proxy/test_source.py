@@ -749,7 +749,7 @@ def test_new_connections_see_a_renewed_certificate(
 
 
 @pytest.mark.parametrize(
-    ("tls", "told"),
+    ("tls", "got"),
     [
         ({"listen": {"ca_file": "ca"}}, "tls.listen.cert_file: is missing"),
         ({"listen": {"cert_file": "none"}}, "tls.listen.cert_file: .*none.pem: No such file"),
@@ -917,7 +917,7 @@ def test_an_address_that_is_taken_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "got"),
     [
         ({"listen": "x", "upstream": ("b:1",)}, "listen: found 'x'"),
         ({"listen": ":1", "upstream": ()}, "upstream: wanted at least one broker"),
