@@ -22,6 +22,7 @@ from agent.sources.lines.dialect import Action, LogEvent
 from agent.sources.lines.origin_streams import name_stream
 from agent.sources.logs.client_state import ClientState, PendingSignal
 from agent.sources.logs.consumer_config import Client, Settings
+from agent.sources.logs.unplaced_causes import UnplacedCauses
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind, streams_thread
 from metrics.model.status import RebalanceStatus
 
@@ -71,8 +72,10 @@ class ClientInterpreter:
     """Search for a client's settings in the log before the current line."""
     find_group: Callable[[str], str] = lambda _: ""
     """Search for the group of a client, by its name, in the log before the current line."""
-    nameless: int = 0
-    """Causes of which no client is known."""
+    ambiguous: int = 0
+    """Causes of which several clients can be meant."""
+    unplaced: UnplacedCauses = field(default_factory=UnplacedCauses)
+    """Causes of which no client is known yet."""
 
     def derive(self, origin: str, host: str) -> "ClientInterpreter":
         """Return an interpreter for a stream within this one, with the name of its origin."""
@@ -93,9 +96,10 @@ class ClientInterpreter:
         client = self.latest = self._find_client(event)
         self.refusal = ""
         if client is None:
-            self.refusal = "no client, or several, can be meant"
-            self.nameless += event.rule.action is Action.RAISE
+            self.refusal = self._set_aside(event, at)
             return out
+        if self.unplaced.waiting:
+            out += self._place(client, event, at)
         rule = event.rule
         if rule.subscribes:
             out += self._settings(client, at)
@@ -124,11 +128,14 @@ class ClientInterpreter:
         """Return all pending signals, at the end of the stream: held syncs have ended."""
         out = [signal for client in self.clients.values() for signal in self._release(client)]
         self.lanes.clear()
+        self.unplaced.flush()
         return out
 
     def horizon(self) -> float | None:
-        """Return the time (Unix seconds) of the oldest sync that is held, if any."""
-        return min((lane[0].signal.at for lane in self.lanes.values() if lane), default=None)
+        """Return the time (Unix seconds) of the oldest signal that is held, if any."""
+        held = [lane[0].signal.at for lane in self.lanes.values() if lane]
+        held += [cause.signal.at for cause in self.unplaced.waiting]
+        return min(held, default=None)
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint, in types that JSON can carry."""
@@ -136,6 +143,8 @@ class ClientInterpreter:
         state: dict[str, Any] = msgspec.to_builtins(
             {"speakers": self.clients, "lanes": waiting, "strangers": self.strangers}
         )
+        if self.unplaced.waiting:
+            state["unplaced"] = self.unplaced.state()
         state["latest"] = next(
             (key for key, client in self.clients.items() if client is self.latest), None
         )
@@ -147,10 +156,43 @@ class ClientInterpreter:
         lanes = msgspec.convert(state["lanes"], dict[str, list[PendingSignal]])
         self.lanes = {key: deque(lane) for key, lane in lanes.items()}
         self.strangers = state["strangers"]
+        self.unplaced.restore(state.get("unplaced", ()))
         self.latest = self.clients.get(state.get("latest") or "")
         for client in self.clients.values():  # restore the identity of equal objects
             lane = self.lanes.get(client.lane, ())
             client.held = next((w for w in lane if w == client.held), None)
+
+    def _set_aside(self, event: LogEvent, at: float) -> str:
+        """Let a cause wait for its client; return why the event has no effect."""
+        group = event.captures.get("group")
+        is_raise = event.rule.action is Action.RAISE and group != "null"
+        if is_raise and self._find_rival(group) is None and "thread" not in event.captures:
+            member = Member(
+                cluster=self.cluster,
+                group=group or "",
+                client_id="",
+                origin=self.stream,
+                host=self.host,
+            )
+            if self.unplaced.keep(event, at, member, self.source):
+                return "waits for a line that names its client"
+        else:
+            self.ambiguous += event.rule.action is Action.RAISE
+        return "no client, or several, can be meant"
+
+    def _find_rival(self, group: str | None) -> ClientState | None:
+        """Find a client that a cause could belong to."""
+        clients = self.clients.values()
+        return next((each for each in clients if group in {None, each.member.group}), None)
+
+    def _place(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
+        """Return the causes that waited for a client, if the event shows it."""
+        causes = self.unplaced.take(client, at) if self.unplaced.is_named_by(event) else []
+        client.is_reported = client.is_reported or bool(causes)
+        if client.lane not in self.lanes:
+            return causes
+        self._lane(client).extend(PendingSignal(signal=cause) for cause in causes)
+        return self._drain(client)
 
     def _decide(
         self, client: ClientState, held: PendingSignal, changes: bool | None
@@ -178,18 +220,24 @@ class ClientInterpreter:
         client_id, group = seen.get("client_id", ""), seen.get("group")
         if event.rule.after and not client_id:  # the line behind one that names the client
             return self.latest
-        key = seen.get("handle", client_id)
         if group == "null":
             return None
+        key = seen.get("handle", client_id)
         if client_id and group is not None:
             return self._find_or_create(key, client_id, group, seen.get("instance_id"))
-        # the missing name is the one that the handle had before
+        return self._find_unnamed(event, key, group)
+
+    def _find_unnamed(self, event: LogEvent, key: str, group: str | None) -> ClientState | None:
+        """Find or create the client of an event that lacks a name: its handle had it before."""
+        seen = event.captures
         client = self.clients.get(key) if key else self._find_by_group(group)
-        name = client_id or seen.get("member_name", "")
+        name = seen.get("client_id") or seen.get("member_name", "")
         if client is None and group is None:
             client = self._find_above(key, name)
         if event.rule.anonymous and (client is None or client.is_anonymous_in(group or "")):
             return self._find_or_create(key or group or "", name, group or self.group, None)
+        if client is None and group and self.unplaced.is_named_by(event):
+            return self._find_or_create(key or group, name, group, None)
         if client is not None and "member_name" in seen:
             self._name(client, seen["member_name"])
         return client

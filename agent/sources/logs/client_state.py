@@ -129,6 +129,10 @@ class ClientState:
             self.dropped_at = at
         return is_repeated
 
+    def drop(self, rule: str, at: float) -> None:
+        """Note a drop of the past, at Unix seconds ``at``: its leave follows."""
+        self.dropped, self.dropped_by, self.dropped_at = True, rule, at
+
     def is_outdated(self, event: LogEvent) -> bool:
         """Return whether the event is a late report that proves nothing."""
         rule = event.rule

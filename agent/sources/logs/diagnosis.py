@@ -90,23 +90,21 @@ _MIN_WIDTH, _MIN_ENDS, _END_BYTES = 60, 4, 12
 
 def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
     """Yield what a user must know of a log that ends here; ``sample`` holds its first bytes."""
-    clients = [
-        client
-        for interpreter in parser.interpreters
-        if isinstance(interpreter, ClientInterpreter)
-        for client in interpreter.clients.values()
-    ]
+    interpreters = [each for each in parser.interpreters if isinstance(each, ClientInterpreter)]
+    clients = [client for each in interpreters for client in each.clients.values()]
     mixed = tuple(sorted({client.member.client_id for client in clients if client.is_mixed}))
     yield from diagnose(sample, parser.counts, len(clients), mixed)
-    nameless = sum(
-        interpreter.nameless
-        for interpreter in parser.interpreters
-        if isinstance(interpreter, ClientInterpreter)
-    )
+    nameless = sum(each.ambiguous + each.unplaced.groupless for each in interpreters)
     if nameless:
         yield (
             f"{nameless} lines show a cause and name no group, so no member can be meant: set the "
             "source's group"
+        )
+    memberless = sum(each.unplaced.memberless for each in interpreters)
+    if memberless:
+        yield (
+            f"{memberless} lines show a cause and name a group alone, and no later line names its "
+            "member: the log must hold the client's join"
         )
     members = [client.member for client in clients]
     if any(not member.client_id and not member.member_id for member in members):

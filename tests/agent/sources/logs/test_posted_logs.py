@@ -73,6 +73,31 @@ POSTS = {
         ],
         [("group1", 3), ("group1", 0)],
     ),
+    "kafka-python's poll timeout, whose group the next line names": (
+        [
+            kafka_python("11:06:58", "Heartbeat poll expired, leaving group"),
+            kafka_python("11:06:59", "Leaving consumer group (requests)."),
+        ],
+        [("requests", 5)],
+    ),
+    "kafka-python's failed heartbeat, whose group the next line names": (
+        [
+            kafka_python(
+                "14:46:49",
+                "Heartbeat: local member_id was not recognized; this consumer needs to re-join",
+            ),
+            kafka_python("14:46:50", "Successfully joined group group1 with generation 3"),
+        ],
+        [("group1", 3), ("group1", 0)],
+    ),
+    "aiokafka's rebalance, of a member that the next line names": (
+        [
+            kafka_python("14:46:49", "Heartbeat failed for group pay because it is rebalancing"),
+            kafka_python("14:46:50", f"Joined group 'pay' (generation 5) with member_id {MEMBER}"),
+            kafka_python("14:46:51", "Successfully synced group pay with generation 5"),
+        ],
+        [("pay", 1), ("pay", 0)],
+    ),
     "librdkafka's MAXPOLL, whose group a heartbeat names": (
         [
             (
@@ -210,6 +235,9 @@ HINTS = {
     kafka_python(
         "14:46:49", "Heartbeat: local member_id was not recognized; this consumer needs to re-join"
     ): "name no group",
+    kafka_python(
+        "14:46:49", "Heartbeat failed for group pay because it is rebalancing"
+    ): "name a group alone",
 }
 
 
