@@ -1,5 +1,6 @@
 """Command `rebalance-agent replay`: recorded files, offline."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -150,11 +151,24 @@ def _tracker(config: "AgentConfig | None") -> Tracker:
 def _print(
     streams: list[Iterator[Signal | Tick]], tracker: Tracker, output: str, printed: set[SampleKind]
 ) -> None:
-    watermark = Watermark()
+    watermark, counts = Watermark(), Counter[SampleKind]()
     for sample in run_replay([watermark.follow(stream) for stream in streams], tracker):
+        counts[sample.kind] += 1
         if sample.kind in printed:
             click.echo(
                 encode(sample) if output == "jsonl" else format_text(sample), nl=output == "text"
             )
+    if not any(counts[kind] for kind in printed):
+        _note_silence(tracker, watermark.at, counts[SampleKind.SIGNAL])
     if output == "jsonl" and SampleKind.AGENT in printed and watermark.at is not None:
         click.echo(encode(watermark.record(watermark.at)), nl=False)
+
+
+def _note_silence(tracker: Tracker, at: float | None, signals: int) -> None:
+    """State why nothing was printed, where a member was read."""
+    if at is None or not tracker.snapshot(at).members_by_origin:
+        return  # the diagnosis of each file gives the reason
+    text = "no status changed: members were read, and no line shows a cause"
+    if signals:
+        text = f"no status changed: {signals} rebalances show no cause; --signals prints them"
+    click.echo(text, err=True)

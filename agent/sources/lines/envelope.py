@@ -45,6 +45,11 @@ _TIME_PARTS = ("timestamp", "date", "$date")
 _EPOCH = re.compile(r"\d{10,19}", re.ASCII)
 _COLOUR = re.compile(r"\x1b(?:\[[\d;?]{0,32}[A-Za-z]|[_\]P^][^\x07\x1b]{0,256}(?:\x07|\x1b\\))")
 """A terminal's sequences: colours, cleared lines, links and the marks of build servers."""
+_AFTER_OBJECT = " \t]},;."
+"""Characters that a copy has behind an object: the end of an array, of Fluent Bit's pair, or of a
+sentence."""
+_BRACES = 6
+"""Closing braces that are tried as the last one of an object."""
 _BYTE_ORDER_MARK = "\ufeff"
 _PLAIN = CollectorPrefix("", "", "", "", 0)
 
@@ -127,7 +132,7 @@ class Unwrapper:
         return LogEntry(text, at, None, prefix.origin, prefix.host, prefix.pid)
 
     def _unwrap_json(self, text: str, prefix: CollectorPrefix, arrival_at: float) -> list[LogEntry]:
-        found = decode(text.removesuffix("]"))  # Fluent Bit's pair of time and object
+        found = decode(text) or _decode_copied(text)
         if found is None:
             return [self._plain(text, prefix, arrival_at)]
         log, stream = found.get("log"), found.get("stream")
@@ -207,6 +212,18 @@ class Unwrapper:
             elif isinstance(value, int | float) and not isinstance(value, bool):
                 return parse_epoch(value)
         return None
+
+
+def _decode_copied(text: str) -> dict[str, Any] | None:
+    """Return the object at the begin of a text, with at most a few marks behind it."""
+    end = len(text)
+    least = len(text.rstrip(_AFTER_OBJECT))
+    for _ in range(_BRACES):
+        end = text.rfind("}", least, end)
+        found = None if end < 0 else decode(text[: end + 1])
+        if found is not None or end < 0:
+            return found
+    return None
 
 
 def _instant(second: object, nano: object) -> float | None:

@@ -9,6 +9,7 @@ threads of the same Streams instance, are queued behind it in their lane, so tha
 with an unknown cluster, and a new assignment of a Streams member until it is confirmed.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -92,14 +93,15 @@ class ClientInterpreter:
 
     def take(self, event: LogEvent, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return the signals that are ready."""
-        out = self._evict() if len(self.clients) > _CLIENT_LIMIT else []
+        is_due = self.unplaced.waiting or len(self.clients) > _CLIENT_LIMIT
+        out = self._make_room(at) if is_due else []
         client = self.latest = self._find_client(event)
         self.refusal = ""
         if client is None:
             self.refusal = self._set_aside(event, at)
             return out
         if self.unplaced.waiting:
-            out += self._place(client, event, at)
+            out += self._place(client) if self.unplaced.is_named_by(event) else []
         rule = event.rule
         if rule.subscribes:
             out += self._settings(client, at)
@@ -128,8 +130,7 @@ class ClientInterpreter:
         """Return all pending signals, at the end of the stream: held syncs have ended."""
         out = [signal for client in self.clients.values() for signal in self._release(client)]
         self.lanes.clear()
-        self.unplaced.flush()
-        return out
+        return out + self._place_overdue(math.inf)
 
     def horizon(self) -> float | None:
         """Return the time (Unix seconds) of the oldest signal that is held, if any."""
@@ -185,9 +186,17 @@ class ClientInterpreter:
         clients = self.clients.values()
         return next((each for each in clients if group in {None, each.member.group}), None)
 
-    def _place(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
-        """Return the causes that waited for a client, if the event shows it."""
-        causes = self.unplaced.take(client, at) if self.unplaced.is_named_by(event) else []
+    def _place_overdue(self, now: float) -> list[Signal]:
+        """Return the causes that wait for too long; their group stands for their client."""
+        out = list[Signal]()
+        while group := self.unplaced.find_overdue(now):
+            client = self._find_rival(group) or self._find_or_create(group, "", group, None)
+            out += self._place(client)
+        return out
+
+    def _place(self, client: ClientState) -> list[Signal]:
+        """Return the causes that waited for a client."""
+        causes = self.unplaced.take(client)
         client.is_reported = client.is_reported or bool(causes)
         if client.lane not in self.lanes:
             return causes
@@ -292,10 +301,13 @@ class ClientInterpreter:
         self.clients[key] = client
         return client
 
-    def _evict(self) -> list[Signal]:
-        """Evict the client that was silent for longest."""
-        self.eviction_count += 1
-        return self._release(self.clients.pop(next(iter(self.clients))))
+    def _make_room(self, now: float) -> list[Signal]:
+        """Evict the client that was silent for longest, and place what waits for too long."""
+        out = self._place_overdue(now)
+        if len(self.clients) > _CLIENT_LIMIT:
+            self.eviction_count += 1
+            out += self._release(self.clients.pop(next(iter(self.clients))))
+        return out
 
     def _hold(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
         out = self._release(client)

@@ -35,7 +35,7 @@ _MARKS = (
     ),
     (rb'"rebalance_cnt"|"cgrp": ?\{', "statistics of librdkafka: use --source stats"),
     (
-        rb"\[GroupCoordinator |\[GroupMetadataManager |\[KafkaServer id=|\[BrokerServer id=",
+        rb"\[Group(?:Coordinator|MetadataManager) |\[(?:Kafka|Broker)Serv|\.coordinator\.group\.",
         "a broker's log: use --source broker_log",
     ),
     (
@@ -55,7 +55,7 @@ _MARKS = (
         f"Kafka's Java client, muted or of another kind: set the logger {_JAVA} to INFO",
     ),
     (
-        rb"consumergroup/|\[sarama\]|client/metadata fetching metadata|kafka server: The provided",
+        rb"consumergroup/|\[sarama\]|Rebalanced: &\{Type:|client/metadata fetch|a server: The pro",
         f"sarama, which logs no rebalance: {_WIRE}",
     ),
     (
@@ -63,10 +63,21 @@ _MARKS = (
         f"brod, whose log is not supported: {_WIRE}",
     ),
     (
+        rb"\|(?:HEARTBEAT|CGRP[A-Z]*|ASSIGN[A-Z]*|JOIN[A-Z]*|SYNC[A-Z]*)\||[\s(]join[- ]state ",
+        "librdkafka with debug, of which these lines show no join and no cause",
+    ),
+    (
         rb"rdkafka|#consumer-\d|confluent_kafka|\[thrd:|Confluent\.Kafka|Local: Maximum appl",
         _AT_DEFAULT_LEVEL,
     ),
-    (rb"kafkajs", f"kafkajs: its logger must keep the fields groupId and memberId, else {_WIRE}"),
+    (
+        rb"kafkajs|\[ConsumerGroup\] |Response Heartbeat\(key: 12,",
+        f"kafkajs: its logger must keep the fields groupId and memberId, else {_WIRE}",
+    ),
+    (
+        rb"aiokafka|kafka\.(?:coordinator|consumer\.)|Heartbeat poll expired|local member_id was",
+        f"kafka-python or aiokafka: set their loggers to INFO, else {_WIRE}",
+    ),
     (
         rb"beginning heartbeat loop|heartbeat errored|franz-go|\bkgo\.",
         f"franz-go: its logger must keep the fields group and err, else {_WIRE}",
@@ -94,17 +105,11 @@ def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
     clients = [client for each in interpreters for client in each.clients.values()]
     mixed = tuple(sorted({client.member.client_id for client in clients if client.is_mixed}))
     yield from diagnose(sample, parser.counts, len(clients), mixed)
-    nameless = sum(each.ambiguous + each.unplaced.groupless for each in interpreters)
+    nameless = sum(each.ambiguous + each.unplaced.given_up for each in interpreters)
     if nameless:
         yield (
             f"{nameless} lines show a cause and name no group, so no member can be meant: set the "
             "source's group"
-        )
-    memberless = sum(each.unplaced.memberless for each in interpreters)
-    if memberless:
-        yield (
-            f"{memberless} lines show a cause and name a group alone, and no later line names its "
-            "member: the log must hold the client's join"
         )
     members = [client.member for client in clients]
     if any(not member.client_id and not member.member_id for member in members):
@@ -122,8 +127,8 @@ def diagnose(
         yield f"no line of a known client was read; it looks like {_describe(sample)}"
     elif not members:
         yield (
-            f"{counts.events} lines of a client were read, and no member came of them: none names "
-            f"a group; it looks like {_describe(sample)}"
+            f"{counts.events} lines of a client were read, and no member came of them: none shows "
+            f"a join or a cause with its group; it looks like {_describe(sample)}"
         )
     if counts.untimed:
         yield (

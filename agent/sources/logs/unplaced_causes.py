@@ -1,9 +1,10 @@
 """Causes of which no client is known yet: a later line of the stream names it.
 
 Theory of operation. kafka-python prints that its poll interval expired, and the group only in the
-next line, when it leaves; an excerpt has no line above that names it. Such a cause waits for the
-first event that shows the client. It waits in the interpreter, not in the bytes, so that nothing
-depends on where they were cut.
+next line, when it leaves; an excerpt has no line above that names it. Such a cause waits for an
+event that shows the client. It waits in the interpreter, not in the bytes, so that nothing depends
+on where they were cut. If no event comes in time, its group stands for the client; without a group
+it is given up, and counted.
 """
 
 from collections import deque
@@ -17,9 +18,9 @@ from agent.sources.logs.client_state import ClientState
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
 
 _LIMIT = 16
-"""Causes that wait at once; the oldest is given up first."""
-_WAITS_S = 300.0
-"""Kafka's default max.poll.interval: no join takes longer, so what comes later is another one's."""
+"""Causes that wait at once; with more of them, the oldest waits no longer."""
+_WAITS_S = 10.0
+"""A client that repeats its cause for longer will not name itself soon."""
 _NAMING = {
     Action.JOIN,
     Action.SETTLE,
@@ -31,7 +32,7 @@ _NAMING = {
 """Effects that name the client where a cause waits; a further cause waits, too."""
 
 
-class _Cause(msgspec.Struct, kw_only=True):
+class UnplacedCause(msgspec.Struct, kw_only=True):
     """One cause that waits; an empty group of its member is not known."""
 
     signal: Signal
@@ -44,11 +45,9 @@ class UnplacedCauses:
 
     def __init__(self) -> None:
         """Create an empty store."""
-        self.groupless = 0
-        """Causes that were given up, and name no group."""
-        self.memberless = 0
-        """Causes that were given up, and name a group."""
-        self.waiting = deque[_Cause]()
+        self.given_up = 0
+        """Causes without a group that no line has named."""
+        self.waiting = deque[UnplacedCause]()
 
     def keep(self, event: LogEvent, at: float, member: Member, source: SourceKind) -> bool:
         """Let a cause wait, or give it up; return whether it waits. ``at`` is Unix seconds."""
@@ -65,35 +64,40 @@ class UnplacedCauses:
             status=rule.status,
             reason=event.captures.get("reason"),
         )
-        self.waiting.append(_Cause(signal=signal, rule=rule.name, drops=rule.drops))
-        if len(self.waiting) > _LIMIT:
-            self._give_up(self.waiting.popleft())
+        self.waiting.append(UnplacedCause(signal=signal, rule=rule.name, drops=rule.drops))
         return True
 
     def is_named_by(self, event: LogEvent) -> bool:
         """Return whether the event shows the client of a cause that waits."""
         return bool(self.waiting) and event.rule.action in _NAMING
 
-    def take(self, client: ClientState, at: float) -> list[Signal]:
-        """Return the causes of a client, which an event at Unix seconds ``at`` shows."""
+    def take(self, client: ClientState) -> list[Signal]:
+        """Return the causes of a client, which takes them."""
         out = list[Signal]()
         waiting, self.waiting = self.waiting, deque()
         for cause in waiting:
-            group = cause.signal.member.group
-            if group and group != client.member.group:
+            if cause.signal.member.group not in {"", client.member.group}:
                 self.waiting.append(cause)
-            elif at > cause.signal.at + _WAITS_S:
-                self._give_up(cause)
-            else:
-                out.append(msgspec.structs.replace(cause.signal, member=client.member))
-                if cause.drops:
-                    client.drop(cause.rule, cause.signal.at)
+                continue
+            out.append(msgspec.structs.replace(cause.signal, member=client.member))
+            if cause.drops:
+                client.drop(cause.rule, cause.signal.at)
         return out
 
-    def flush(self) -> None:
-        """Give up what waits, at the end of the stream."""
+    def find_overdue(self, now: float) -> str:
+        """Return the group of a cause that waits for too long at Unix seconds ``now``.
+
+        Causes without a group are given up. An empty text: no cause waits for too long.
+        """
         while self.waiting:
-            self._give_up(self.waiting.popleft())
+            first = self.waiting[0].signal
+            if now <= first.at + _WAITS_S and len(self.waiting) <= _LIMIT:
+                break
+            if first.member.group:
+                return first.member.group
+            self.waiting.popleft()
+            self.given_up += 1
+        return ""
 
     def state(self) -> list[Any]:
         """Return the state for a checkpoint, in types that JSON can carry."""
@@ -102,10 +106,4 @@ class UnplacedCauses:
 
     def restore(self, state: Iterable[Any]) -> None:
         """Restore a `state`."""
-        self.waiting = deque(msgspec.convert(list(state), list[_Cause]))
-
-    def _give_up(self, cause: _Cause) -> None:
-        if cause.signal.member.group:
-            self.memberless += 1
-        else:
-            self.groupless += 1
+        self.waiting = deque(msgspec.convert(list(state), list[UnplacedCause]))

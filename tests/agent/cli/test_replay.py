@@ -103,7 +103,7 @@ def test_explain_line_shows_why_a_line_has_no_effect(tmp_path: Path) -> None:
     printed = run("--explain-line", log).stdout
 
     assert "1 without an effect" in printed
-    assert "no effect (no client, or several, can be meant)" in printed
+    assert "no effect (waits for a line that names its client)" in printed
     assert "raise" not in printed
 
 
@@ -213,6 +213,32 @@ def test_a_file_of_which_nothing_is_known_is_said_to_be_one(
 
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == f"{log}: {wanted}\n"
+
+
+CONSUMER = "2026-11-20 13:20:05,123 INFO [Consumer clientId=c, groupId=g]"
+SYNCED = (
+    "Successfully synced group in generation Generation{generationId=7, memberId='c-1', "
+    "protocol='range'}"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        ([SYNCED], "no status changed: members were read, and no line shows a cause\n"),
+        (
+            [SYNCED, "(Re-)joining group", SYNCED.replace("7", "8")],
+            "no status changed: 1 rebalances show no cause; --signals prints them\n",
+        ),
+    ],
+)
+def test_nothing_printed_has_its_reason(lines: list[str], wanted: str, tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text("".join(f"{CONSUMER} {line}\n" for line in lines))
+
+    result = run(log)
+
+    assert (result.stdout, result.stderr) == ("", wanted)
 
 
 def test_of_what_is_known_nothing_is_said() -> None:

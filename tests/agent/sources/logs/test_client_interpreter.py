@@ -661,8 +661,30 @@ class TestPython:
 
         assert (got(one), got(two)) == (["join", "leave"], ["join", "join"])
 
-    def test_who_has_not_said_its_name_is_nobody(self) -> None:
-        assert signals("Heartbeat failed for group g because it is rebalancing") == []
+    def test_a_group_stands_for_a_member_that_no_line_names(self) -> None:
+        (found,) = signals("Heartbeat failed for group g because it is rebalancing")
+
+        assert (found.member.group, found.member.client_id) == ("g", "")
+
+    def test_a_cause_waits_for_its_member_ten_seconds(self) -> None:
+        repeated = "Heartbeat failed for group g because it is rebalancing"
+        reader = parser()
+
+        waits = reader.feed(log(*[repeated] * 11), ARRIVAL_AT)
+        horizon = reader.horizon()
+        (found, *_) = reader.feed(log(*[repeated] * 12), ARRIVAL_AT)
+
+        assert (waits, horizon) == ([], FIRST_AT)
+        assert (found.at, found.member.client_id) == (FIRST_AT, "")
+
+    def test_a_cause_that_waits_stands_in_the_checkpoint(self) -> None:
+        first, second = parser(), parser()
+
+        first.feed(log("Heartbeat failed for group g because it is rebalancing"), ARRIVAL_AT)
+        second.restore(json.loads(json.dumps(first.state())))
+        (found,) = second.flush()
+
+        assert (found.at, found.member.group) == (FIRST_AT, "g")
 
 
 class TestIdentity:

@@ -98,6 +98,15 @@ POSTS = {
         ],
         [("pay", 1), ("pay", 0)],
     ),
+    "aiokafka's rebalance that does not end, of a member that no line names": (
+        [
+            kafka_python(
+                f"14:46:{s:02}", "Heartbeat failed for group pay because it is rebalancing"
+            )
+            for s in range(0, 60, 3)
+        ],
+        [("pay", 1)],
+    ),
     "librdkafka's MAXPOLL, whose group a heartbeat names": (
         [
             (
@@ -226,7 +235,34 @@ POSTS = {
         [("pay", 1)],
     ),
 }
+KAFKAJS = {
+    "level": "WARN",
+    "timestamp": "2022-05-16T12:22:16.484Z",
+    "message": "[Runner] The group is rebalancing, re-joining",
+    "groupId": "pay",
+    "memberId": MEMBER,
+    "error": "The group is rebalancing, so a rejoin is needed",
+}
+POSTS |= {
+    f"kafkajs's object with {end!r} behind it, of a member that no other line names": (
+        [json.dumps(KAFKAJS) + end],
+        [("pay", 1)],
+    )
+    for end in ("", "}", ".", "},", "],", "}]}", " ;")
+}
 HINTS = {
+    "11:45 Member ABC has left group my-app through explicit LeaveGroup "
+    "(kafka.coordinator.group.GroupCoordinator)": "a broker's log",
+    '% event.str()= Group "vdtest" changed state wait-broker -> up (v1, join-state init)': (
+        "librdkafka with debug"
+    ),
+    "%7|1510418311.619|HEARTBEAT|rdkafka#consumer-1| [thrd:main]: 127.0.0.1:9092/1: Heartbeat for "
+    'group "tom" generation id 3': "librdkafka with debug",
+    "2017/12/08 11:17:22 Rebalanced: &{Type:rebalance start Claimed:map[]}": "sarama",
+    "[2018-05-09 09:01:27,183: ERROR]: [^--Consumer]: CommitFailedError in aiokafka/consumer.py": (
+        "kafka-python or aiokafka"
+    ),
+    '{"level":"ERROR","message":"[Connection] Response Heartbeat(key: 12, version: 3)"}': "kafkajs",
     "2022-02-15 02:30:54,356 [1] INFO P - Error occurred:Local: Maximum application poll interval "
     "(max.poll.interval.ms) exceeded": "librdkafka",
     '{"level":"info","msg":"heartbeat errored","caller":"kgo.go:317"}': "franz-go",
@@ -235,9 +271,6 @@ HINTS = {
     kafka_python(
         "14:46:49", "Heartbeat: local member_id was not recognized; this consumer needs to re-join"
     ): "name no group",
-    kafka_python(
-        "14:46:49", "Heartbeat failed for group pay because it is rebalancing"
-    ): "name a group alone",
 }
 
 
