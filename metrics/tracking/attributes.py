@@ -21,7 +21,7 @@ def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) ->
     out: list[Sample] = []
     if signal.assigned is not None:
         out = _record_partitions(track, signal, signal.assigned)
-    elif signal.kind is SignalKind.LEAVE and track.assigned and not _is_overtaken(track, signal):
+    elif track.assigned and _has_nothing(signal) and not _is_overtaken(track, signal):
         out = _replace_partitions(track, (), signal.at)
     if signal.joins and track.status is not RebalanceStatus.NONE:
         track.joined_at = signal.at
@@ -105,6 +105,12 @@ def _record_partitions(track: Track, signal: Signal, assigned: tuple[str, ...]) 
     track.assigned_by = signal.source
     now = tuple(sorted(filter(is_partition, assigned)))
     return [] if now == track.assigned else _replace_partitions(track, now, signal.at)
+
+
+def _has_nothing(signal: Signal) -> bool:
+    """Check that a member has left, or joins as a new one: it takes equal partitions again."""
+    is_new = signal.kind is SignalKind.RAISE and signal.status is RebalanceStatus.NEW_MEMBER
+    return is_new or signal.kind is SignalKind.LEAVE
 
 
 def _is_overtaken(track: Track, signal: Signal) -> bool:

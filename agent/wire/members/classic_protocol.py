@@ -26,6 +26,7 @@ from agent.wire.members import kip800_reasons as reasons
 from agent.wire.members.error_codes import ErrorMeaning, describe_error, interpret_error
 from agent.wire.members.member import (
     EMPTY,
+    Revocation,
     WireMember,
     describe_topics,
     name_partitions,
@@ -37,6 +38,7 @@ from metrics.model.status import RebalanceStatus
 
 _EAGER = {"range", "roundrobin", "sticky"}
 """Assignors of the eager protocol: owned partitions were revoked before the join."""
+_JAVA = "apache-kafka-java"
 _CONSUMER, _CONNECT = "consumer", "connect"
 _T = TypeVar("_T")
 
@@ -86,6 +88,7 @@ def handle_join_request(
     if is_new:
         member.assigned = ()
     member.has_left, member.awaits_sync = False, True
+    member.revocation = Revocation.NONE
     return out
 
 
@@ -167,7 +170,7 @@ def _complete(  # noqa: PLR0913 - one argument a part of the assignment
     gained: int | None = None,
     assigned: tuple[str, ...] | None = None,
 ) -> list[Signal]:
-    member.awaits_sync = False
+    member.awaits_sync, member.revocation = False, Revocation.NONE
     member.reported_causes = EMPTY if follow_up is None else frozenset({follow_up.status})
     member.follow_up = RebalanceStatus.NONE if layer is None else layer.status
     return [
@@ -228,12 +231,37 @@ def handle_member_response(
     """Return the signals of the response to a Heartbeat or an OffsetCommit."""
     if member.generation is None:  # joined in mid-stream
         member.generation = request.generation
+    revocation = _follow_revocation(member, api, at)
     worst = [error for error in errors if error]
     if worst:
-        return [
+        return revocation + [
             signal for error in sorted(worst) for signal in _handle_error(member, error, api, at)
         ]
-    return member.report_alive(at)
+    return revocation + member.report_alive(at)
+
+
+def _follow_revocation(member: WireMember, api: str, at: float) -> list[Signal]:
+    """Report that an eager member revokes its partitions, whose callback may take long.
+
+    A Java consumer that learns of a rebalance commits in the same `poll()`, right before the revoke
+    callback, and joins behind it
+    (https://github.com/apache/kafka/blob/3.9.1/clients/src/main/java/org/apache/kafka/clients/consumer/internals/ConsumerCoordinator.java#L711).
+    If its next request is a heartbeat, the callback runs. One that commits again reads on.
+    """
+    is_java = (member.identity.software or _JAVA).startswith(_JAVA)
+    is_eager = is_java and member.identity.assignor in _EAGER
+    if not is_eager or RebalanceStatus.COORDINATOR_REQUESTED not in member.reported_causes:
+        return []
+    before = member.revocation
+    if api == "OffsetCommit":
+        member.revocation = Revocation.COMMITTED
+        has_read_on = before is Revocation.RUNS and member.assigned is not None
+        names = name_partitions(frozenset(member.assigned or ()))
+        return [member.build_signal(SignalKind.SEEN, at, assigned=names)] if has_read_on else []
+    if before is not Revocation.COMMITTED:
+        return []
+    member.revocation = Revocation.RUNS
+    return [member.build_signal(SignalKind.SEEN, at, assigned=())] if member.assigned else []
 
 
 def complete_lost_sync(member: WireMember, request: MemberRequest, at: float) -> list[Signal]:

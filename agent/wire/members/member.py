@@ -1,6 +1,7 @@
 """One member on the wire: its known state, and its signals."""
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +19,16 @@ EMPTY: frozenset[Any] = frozenset()
 
 _NAMED_MAX = 5_000
 """More than a member has as a rule; a hostile leader may assign 250,000 of 255 characters."""
+
+
+class Revocation(Enum):
+    """Progress of an eager member between the news of a rebalance and its JoinGroup."""
+
+    NONE = auto()
+    COMMITTED = auto()
+    """It has committed, as a Java consumer does right before its revoke callback."""
+    RUNS = auto()
+    """Nothing but heartbeats has followed: the callback runs, and nobody reads its partitions."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -48,6 +59,7 @@ class WireMember:
     follow_up: RebalanceStatus = RebalanceStatus.NONE
     """The follow-up that the last assignment requests of the Streams instance."""
     awaits_sync: bool = False
+    revocation: Revocation = Revocation.NONE
     gaps_at_join: int = 0
     """The connection's losses when this round's join was sent."""
     # consumer, share and streams groups
@@ -132,6 +144,7 @@ class WireMember:
         self.has_left = True
         self.incarnation += 1
         self.owned, self.follow_up = EMPTY, RebalanceStatus.NONE
+        self.revocation = Revocation.NONE
         self.topics, self.streams_info = None, None  # a later join is a new member's
         self.assigned = ()
         self._reset_heartbeats()
@@ -139,7 +152,7 @@ class WireMember:
     def reset(self) -> None:
         """Forget a process' state: perhaps this is another one, with its own subscription."""
         self.topics, self.owned, self.streams_info = None, EMPTY, None
-        self.follow_up = RebalanceStatus.NONE
+        self.follow_up, self.revocation = RebalanceStatus.NONE, Revocation.NONE
         self.reported_causes = EMPTY
         self._reset_heartbeats()
 

@@ -40,6 +40,15 @@ def test_a_leave_takes_the_partitions(tracker: Tracker) -> None:
     assert changes(samples)[1:] == [("partitions", "t:0", "")]
 
 
+def test_a_new_member_takes_equal_partitions_again(tracker: Tracker) -> None:
+    """It was dropped, and comes back: the time between would count as unread to the end."""
+    run(tracker, assigned(1.0, "t-0"))
+
+    samples = run(tracker, raised(5, 2.0, LOG), raised(2, 4.0, LOG), assigned(5.0, "t-0"))
+
+    assert changes(samples) == [("partitions", "t:0", ""), ("partitions", "", "t:0")]
+
+
 def test_the_best_source_reports_the_partitions(tracker: Tracker) -> None:
     run(tracker, assigned(1.0, "t-0"))
 

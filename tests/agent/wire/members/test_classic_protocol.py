@@ -509,6 +509,61 @@ class TestLosses:
         assert got(talk.heartbeat(generation=3)) == SYNC
 
 
+class TestRevocations:
+    """An eager Java consumer commits right before its revoke callback, and joins behind it."""
+
+    def test_heartbeats_behind_a_commit_are_of_a_callback(self, talk: Talk) -> None:
+        talk.heartbeat(error=27)
+        commit(talk, 0)
+
+        assert _partitions(talk.heartbeat(error=27)) == [()]
+        assert _partitions(talk.heartbeat(error=27)) == []
+
+    def test_a_member_that_commits_again_reads_on(self, talk: Talk) -> None:
+        talk.heartbeat(error=27)
+        commit(talk, 0)
+        talk.heartbeat(error=27)
+        talk.ask(OFFSET_COMMIT, 8, group_id="g", generation_id_or_member_epoch=1, member_id="m1-a")
+
+        assert _partitions(talk.tell()) == [("t-0", "t-1")]
+        assert _partitions(talk.heartbeat(error=27)) == [()]
+
+    def test_a_commit_before_the_news_is_of_no_callback(self, talk: Talk) -> None:
+        commit(talk, 0)
+        talk.heartbeat(error=27)
+
+        assert _partitions(talk.heartbeat(error=27)) == []
+
+    def test_a_cooperative_member_reads_on(self) -> None:
+        talk = Wire().connect()
+        talk.settle(protocol="cooperative-sticky")
+        talk.heartbeat(error=27)
+        commit(talk, 0)
+
+        assert _partitions(talk.heartbeat(error=27)) == []
+
+    def test_librdkafka_commits_in_the_background(self) -> None:
+        talk = Wire().connect()
+        talk.ask(18, 3, client_software_name="librdkafka", client_software_version="2.3.0")
+        talk.settle()
+        talk.heartbeat(error=27)
+        commit(talk, 0)
+
+        assert _partitions(talk.heartbeat(error=27)) == []
+
+    def test_the_next_rebalance_begins_anew(self, talk: Talk) -> None:
+        talk.heartbeat(error=27)
+        commit(talk, 0)
+        talk.settle(generation=2)
+        talk.heartbeat(generation=2, error=27)
+
+        assert _partitions(talk.heartbeat(generation=2, error=27)) == []
+
+
+def _partitions(signals: list[Signal]) -> list[tuple[str, ...]]:
+    return [signal.assigned for signal in signals if signal.assigned is not None]
+
+
 class TestPorts:
     @pytest.mark.parametrize("version", [2, 4])
     def test_coordinators_tell_where_brokers_listen(self, talk: Talk, version: int) -> None:
