@@ -26,7 +26,7 @@ from agent.wire.members import kip800_reasons as reasons
 from agent.wire.members.error_codes import ErrorMeaning, describe_error, interpret_error
 from agent.wire.members.member import (
     EMPTY,
-    Revocation,
+    RevokeProgress,
     WireMember,
     describe_topics,
     name_partitions,
@@ -88,7 +88,7 @@ def handle_join_request(
     if is_new:
         member.assigned = ()
     member.has_left, member.awaits_sync = False, True
-    member.revocation = Revocation.NONE
+    member.revocation = RevokeProgress.NONE
     return out
 
 
@@ -170,7 +170,7 @@ def _complete(  # noqa: PLR0913 - one argument a part of the assignment
     gained: int | None = None,
     assigned: tuple[str, ...] | None = None,
 ) -> list[Signal]:
-    member.awaits_sync, member.revocation = False, Revocation.NONE
+    member.awaits_sync, member.revocation = False, RevokeProgress.NONE
     member.reported_causes = EMPTY if follow_up is None else frozenset({follow_up.status})
     member.follow_up = RebalanceStatus.NONE if layer is None else layer.status
     return [
@@ -254,13 +254,13 @@ def _follow_revocation(member: WireMember, api: str, at: float) -> list[Signal]:
         return []
     before = member.revocation
     if api == "OffsetCommit":
-        member.revocation = Revocation.COMMITTED
-        has_read_on = before is Revocation.RUNS and member.assigned is not None
+        member.revocation = RevokeProgress.COMMITTED
+        has_read_on = before is RevokeProgress.RUNS and member.assigned is not None
         names = name_partitions(frozenset(member.assigned or ()))
         return [member.build_signal(SignalKind.SEEN, at, assigned=names)] if has_read_on else []
-    if before is not Revocation.COMMITTED:
+    if before is not RevokeProgress.COMMITTED:
         return []
-    member.revocation = Revocation.RUNS
+    member.revocation = RevokeProgress.RUNS
     return [member.build_signal(SignalKind.SEEN, at, assigned=())] if member.assigned else []
 
 

@@ -21,7 +21,7 @@ _NAMED_MAX = 5_000
 """More than a member has as a rule; a hostile leader may assign 250,000 of 255 characters."""
 
 
-class Revocation(Enum):
+class RevokeProgress(Enum):
     """Progress of an eager member between the news of a rebalance and its JoinGroup."""
 
     NONE = auto()
@@ -59,7 +59,7 @@ class WireMember:
     follow_up: RebalanceStatus = RebalanceStatus.NONE
     """The follow-up that the last assignment requests of the Streams instance."""
     awaits_sync: bool = False
-    revocation: Revocation = Revocation.NONE
+    revocation: RevokeProgress = RevokeProgress.NONE
     gaps_at_join: int = 0
     """The connection's losses when this round's join was sent."""
     # consumer, share and streams groups
@@ -144,7 +144,7 @@ class WireMember:
         self.has_left = True
         self.incarnation += 1
         self.owned, self.follow_up = EMPTY, RebalanceStatus.NONE
-        self.revocation = Revocation.NONE
+        self.revocation = RevokeProgress.NONE
         self.topics, self.streams_info = None, None  # a later join is a new member's
         self.assigned = ()
         self._reset_heartbeats()
@@ -152,7 +152,7 @@ class WireMember:
     def reset(self) -> None:
         """Forget a process' state: perhaps this is another one, with its own subscription."""
         self.topics, self.owned, self.streams_info = None, EMPTY, None
-        self.follow_up, self.revocation = RebalanceStatus.NONE, Revocation.NONE
+        self.follow_up, self.revocation = RebalanceStatus.NONE, RevokeProgress.NONE
         self.reported_causes = EMPTY
         self._reset_heartbeats()
 
