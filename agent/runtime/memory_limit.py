@@ -18,6 +18,8 @@ _SHRINK_AGAIN_AT = 1.02
 """Growth since the last shrink, as a factor, after which buffers shrink again."""
 _RESTORE_BELOW = 0.95
 """Share of the limit below which stores may grow again."""
+_WORTH_A_RELEASE = 0.25
+"""Share of the limit above which a start may have left free memory of some size."""
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +55,13 @@ class MemoryLimit:
         self._resident, self._release = resident, release
         self._shrunk_bytes = 0
         """Resident size at the last shrink; 0: the stores may grow."""
+        self._is_starting = True
+
+    def end_start(self, limit_bytes: int) -> None:
+        """Return what the start has freed, once, where it is worth it: a checkpoint's text."""
+        if self._is_starting and self._resident() > limit_bytes * _WORTH_A_RELEASE:
+            self._release()
+        self._is_starting = False
 
     def enforce(
         self, limit_bytes: int, shrink: Callable[[], None], restore: Callable[[], None]

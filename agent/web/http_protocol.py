@@ -60,12 +60,21 @@ class HttpConnection(H11Protocol):
     def pause_writing(self) -> None:
         """Wait for the peer to read the response."""
         super().pause_writing()
-        self._response_deadline = self.loop.call_later(RESPONSE_TIMEOUT_S, self.transport.abort)
+        if self._response_deadline is None:
+            abort = self.transport.abort
+            self._response_deadline = self.loop.call_later(RESPONSE_TIMEOUT_S, abort)
 
     def resume_writing(self) -> None:
-        """Continue after the peer has read."""
-        self._cancel_response_deadline()
+        """Continue after the peer has read; a page in pieces has one deadline for all of them."""
+        if self.activity != 2 or self._is_endless:
+            self._cancel_response_deadline()
         super().resume_writing()
+
+    def on_response_complete(self) -> None:
+        """Release the deadline, unless the peer has yet to read the rest."""
+        if not self.flow.write_paused:
+            self._cancel_response_deadline()
+        super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel both deadlines."""
@@ -76,8 +85,12 @@ class HttpConnection(H11Protocol):
     def shutdown(self) -> None:
         """Close once the response is complete; an endless one ends now."""
         super().shutdown()
-        if self.activity == 2 and self.scope["path"] == ENDLESS:
+        if self.activity == 2 and self._is_endless:
             self.transport.close()
+
+    @property
+    def _is_endless(self) -> bool:
+        return bool(self.scope["path"] == ENDLESS)
 
     def _make_room(self) -> None:
         """Close old connections that do nothing, while there are too many."""

@@ -30,6 +30,7 @@ from agent.hub.recent_records import RecentRecords
 from agent.web import api
 from agent.web.handshakes import TlsListener
 from agent.web.http_protocol import ENDLESS, HttpConnection
+from agent.web.piece_response import PieceResponse
 from agent.web.rate_limit import BURST, INTERVAL_S, RateLimit, RateLimitMiddleware
 from agent.web.reload_auth import RELOAD, ReloadPolicy
 from aggregation.live.live import live
@@ -93,10 +94,10 @@ class _Handlers:
     async def metrics(self, request: Request) -> Response:
         accept, state_sets = request.headers.get("accept", ""), self._config.state_sets
         limit = self._max_series
-        body, content_type = await self._render(
+        pieces, content_type = await self._render(
             lambda exposition: self._writer.write(exposition, accept, limit, state_sets=state_sets)
         )
-        return Response(body, headers={"Content-Type": content_type})
+        return PieceResponse(pieces, content_type)
 
     @cached_property
     def _writer(self) -> "PageWriter":

@@ -334,7 +334,8 @@ class Agent:
             self._pipeline.tick()
             memory, pipeline = self._config.limits.memory, self._pipeline
             self._memory.enforce(memory, pipeline.shrink_buffers, pipeline.restore_limits)
-            self.sources_not_ready()
+            if not self.sources_not_ready():
+                self._memory.end_start(memory)
             self._collector.tick()
 
     def _reload_on_signal(self) -> None:

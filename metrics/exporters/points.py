@@ -5,7 +5,9 @@ always present. Then the catalog's order decides, aggregates first, and within a
 labels, so that every scrape omits the same series.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -66,16 +68,32 @@ _HISTOGRAM_SERIES = len(DURATION_BUCKETS_S) + 3
 _LABEL = tuple(code.label for code in RebalanceStatus)
 
 
+@dataclass(slots=True)
+class SeriesLimit:
+    """Number of Kafka's series that a page may still have, and that it leaves out."""
+
+    left: int
+    dropped: int = 0
+
+    def cut(self, metric: Metric, points: list[Point]) -> list[Point]:
+        """Return the points that the page has room for."""
+        size = _HISTOGRAM_SERIES if metric.type is MetricType.HISTOGRAM else 1
+        kept = points[: self.left // size]
+        self.left -= len(kept) * size
+        self.dropped += (len(points) - len(kept)) * size
+        return kept
+
+
 class _Rows:
     """Rows with their labels, in the labels' order; all metrics of a row share them."""
 
     def __init__(self, live: Live) -> None:
+        self._live = live
         self.groups = _sort_by_labels(live.groups, _group)
         self.apps = _sort_by_labels(live.apps, _app)
         self.instances = _sort_by_labels(live.instances, _streams)
         self.consumers = _sort_by_labels(live.consumers, _consumer)
         self.inspected = _sort_by_labels(live.inspected, _group)
-        self.members = sorted(set(map(_member, live.members)))
         self.durations = _sort_by_labels(live.durations.items(), _duration)
         self.rebalances = _sort_by_labels(live.rebalances.items(), _rebalance)
         totals = live.incidents
@@ -91,21 +109,34 @@ class _Rows:
         self.remembered = _sort_by_labels(totals.avoidable.items(), _group_of_change)
         self.slowest = _slowest(live.rebalances)
 
+    @cached_property
+    def members(self) -> list[Labels]:
+        """Return the members' own labels, which one metric has."""
+        return sorted(set(map(_member, self._live.members)))
+
 
 def families(exposition: Exposition, max_series: int, *, state_sets: bool) -> list[Family]:
     """Return each metric that has points, with no more than ``max_series`` of Kafka's series."""
-    read, rows = _LIVE | (_STATE_SETS if state_sets else {}), _Rows(exposition.live)
-    bounded, dropped = list[Family](), 0
-    for metric, points_of in read.items():
-        points = points_of(rows)
-        size = _HISTOGRAM_SERIES if metric.type is MetricType.HISTOGRAM else 1
-        kept = points[: max_series // size]
-        max_series -= len(kept) * size
-        dropped += (len(points) - len(kept)) * size
-        bounded.append((metric, kept))
-    agents = [(metric, points_of(exposition.agent)) for metric, points_of in _IN_ORDER.items()]
-    agents.append((catalog.SERIES_DROPPED, [((), dropped)]))
-    return [(metric, points) for metric, points in agents + bounded if points]
+    limit = SeriesLimit(max_series)
+    bounded = list(live_families(exposition.live, limit, state_sets=state_sets))
+    return agent_families(exposition.agent, limit) + bounded
+
+
+def live_families(live: Live, limit: SeriesLimit, *, state_sets: bool) -> Iterator[Family]:
+    """Yield each of Kafka's metrics that has points; a page needs one at a time in memory."""
+    rows = _Rows(live)
+    for metric, points_of in (_LIVE | (_STATE_SETS if state_sets else {})).items():
+        points = limit.cut(metric, points_of(rows))
+        if points:
+            yield metric, points
+        del points  # the next metric's are made now
+
+
+def agent_families(agent: AgentStats, limit: SeriesLimit) -> list[Family]:
+    """Return each metric of the agent itself; ``limit`` is that of a page with all others."""
+    own = [(metric, points_of(agent)) for metric, points_of in _IN_ORDER.items()]
+    own.append((catalog.SERIES_DROPPED, [((), limit.dropped)]))
+    return [(metric, points) for metric, points in own if points]
 
 
 def _sort_by_labels(rows: Iterable[_Row], labels: Callable[[_Row], Labels]) -> _Labelled[_Row]:

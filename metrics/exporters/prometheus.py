@@ -6,17 +6,24 @@ labels do not change from scrape to scrape and are formatted once.
 """
 
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from io import BytesIO
 from itertools import accumulate
+from typing import NamedTuple
 
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.utils import floatToGoString
 
 from metrics.exporters.catalog import Metric, MetricType
 from metrics.exporters.exposition import Exposition
-from metrics.exporters.points import Example, HistogramValue, Labels, Point, families
+from metrics.exporters.points import (
+    Example,
+    HistogramValue,
+    Labels,
+    Point,
+    SeriesLimit,
+    agent_families,
+    live_families,
+)
 from metrics.model.names import printable
 from metrics.model.snapshot import DURATION_BUCKETS_S
 
@@ -25,13 +32,19 @@ _BOUNDS = (*map(_go, DURATION_BUCKETS_S), "+Inf")
 _BOUND = "le"
 _OPENMETRICS = "application/openmetrics-text"
 _POINTS = 1000
-"""Lines per write: a list of lines takes more memory than its text."""
+"""Points of a piece."""
+_STATUS_LAST = {("status",), ("state",)}
+"""Last labels that sort behind all others of their metrics, too."""
 _EXPONENT = 1e6
 """Go writes larger numbers with an exponent."""
 
 
 class PageWriter:
-    """Writer of pages. For one thread."""
+    """Writer of pages. For one thread.
+
+    A page of 20,000 members has some 10 MiB. So it is made in pieces, of one metric after the
+    other, and what stays for the next page is one text for each row, not for each series.
+    """
 
     def __init__(self) -> None:
         """Start with an empty cache."""
@@ -39,88 +52,113 @@ class PageWriter:
 
     def write(
         self, exposition: Exposition, accept: str, max_series: int, *, state_sets: bool = False
-    ) -> tuple[bytes, str]:
-        """Return the page and its content type, negotiated by the ``Accept`` header."""
+    ) -> tuple[list[bytes], str]:
+        """Return the page's pieces and its content type, negotiated by the ``Accept`` header."""
         content_type = _content_type(accept)
         is_openmetrics = content_type.startswith(_OPENMETRICS)
-        current = families(exposition, max_series, state_sets=state_sets)
-        alike = defaultdict[_Shape, list[list[Point]]](list)
-        for row, points in current:
-            alike[_shape(row)].append(points)
-        # shapes without series leave the cache
-        self._texts = {shape: self._texts.get(shape) or _LabelTexts(*shape) for shape in alike}
-        out = BytesIO()  # returns the page without a copy: a list of parts needs a join
-        for row, points in current:
-            out.write("".join(_write_header(row, is_openmetrics=is_openmetrics)).encode())
-            shape = _shape(row)
-            for begin in range(0, len(points), _POINTS):
-                some = points[begin : begin + _POINTS]
-                out.write("".join(self._lines(row, some, is_openmetrics)).encode())
-                self._texts[shape].prune(alike[shape])
+        last, self._texts = self._texts, {}  # what this page does not show is forgotten with it
+        limit, live = SeriesLimit(max_series), list[bytes]()
+        for row, points in live_families(exposition.live, limit, state_sets=state_sets):
+            live += self._pieces(row, points, last, is_openmetrics=is_openmetrics)
+            del points  # the next metric's are made now
+        page = list[bytes]()
+        for row, points in agent_families(exposition.agent, limit):
+            page += self._pieces(row, points, last, is_openmetrics=is_openmetrics)
+        page += live
         if is_openmetrics:
-            out.write(b"# EOF\n")
-        return out.getvalue(), content_type
+            page.append(b"# EOF\n")
+        for texts in self._texts.values():
+            texts.forget_last_page()
+        return page, content_type
 
-    def _lines(self, row: Metric, points: list[Point], with_examples: bool) -> Iterable[str]:
-        name, texts = row.name, self._texts[_shape(row)]
-        if row.type is MetricType.HISTOGRAM:
-            return _histograms(name, texts, points, with_examples=with_examples)
-        return [
-            f"{name}{texts[labels]}{number!r}\n"
-            if (number := float(value)) < _EXPONENT  # type: ignore[arg-type]  # no histogram
-            else f"{name}{texts[labels]}{_go(number)}\n"
-            for labels, value in points
-        ]
+    def _pieces(
+        self,
+        row: Metric,
+        points: list[Point],
+        last: "dict[_Shape, _LabelTexts]",
+        *,
+        is_openmetrics: bool,
+    ) -> Iterator[bytes]:
+        """Yield a metric's lines, some at a time: a list of lines is larger than its text."""
+        shape = _shape(row)
+        texts = self._texts.get(shape)
+        if texts is None:
+            texts = self._texts[shape] = _LabelTexts(shape, last.get(shape, {}))
+        yield "".join(_write_header(row, is_openmetrics=is_openmetrics)).encode()
+        for begin in range(0, len(points), _POINTS):
+            some = points[begin : begin + _POINTS]
+            yield "".join(_lines(row, texts, some, with_examples=is_openmetrics)).encode()
 
 
 def render(
     exposition: Exposition, accept: str, max_series: int, *, state_sets: bool = False
 ) -> tuple[bytes, str]:
     """Return one page and its content type."""
-    return PageWriter().write(exposition, accept, max_series, state_sets=state_sets)
+    pieces, content_type = PageWriter().write(exposition, accept, max_series, state_sets=state_sets)
+    return b"".join(pieces), content_type
 
 
-_Shape = tuple[tuple[str, ...], bool]
-"""The names of a metric's labels, and whether it is a histogram."""
+class _Shape(NamedTuple):
+    """The labels that one text has, and whether it is of a histogram."""
+
+    names: tuple[str, ...]
+    is_histogram: bool
 
 
 def _shape(row: Metric) -> _Shape:
-    return row.labels, row.type is MetricType.HISTOGRAM
+    is_histogram = row.type is MetricType.HISTOGRAM
+    return _Shape(row.labels[:-1] if _has_end(row) else row.labels, is_histogram)
+
+
+def _has_end(row: Metric) -> bool:
+    """Return whether the last label is a status: on the page, it follows the row's own text.
+
+    A row has up to 30 such series.
+    """
+    return row.type is not MetricType.HISTOGRAM and row.labels[-1:] in _STATUS_LAST
 
 
 class _LabelTexts(dict[Labels, str]):
-    """Text between a metric's name and its value, by labels; formatted at first use.
+    """Text of labels, without braces, by labels; formatted at first use.
 
     All metrics with these labels share it. In a histogram the bound stands between the labels: the
     text has the labels before it, a line end, and the labels behind it. All lines of a histogram
     share it: a text for each line of 5,000 groups took 30 MiB.
     """
 
-    def __init__(self, names: tuple[str, ...], is_histogram: bool) -> None:
+    def __init__(self, shape: _Shape, last: dict[Labels, str]) -> None:
+        """``last`` are the texts of the last page: this one takes over what it still shows."""
         super().__init__()
-        self._names, self._is_histogram = names, is_histogram
-        self._capacity = 0
+        self._shape, self._last = shape, last
+
+    def forget_last_page(self) -> None:
+        """Release the texts that this page does not show."""
+        self._last = {}
 
     def __missing__(self, labels: Labels) -> str:
-        """Format the labels in the order of their names."""
-        named = sorted(zip(self._names, labels, strict=True))
-        if self._is_histogram:
-            before = "".join(f"{_label(pair)}," for pair in named if pair[0] < _BOUND)
-            behind = "".join(f",{_label(pair)}" for pair in named if pair[0] > _BOUND)
-            self[labels] = text = f"{before}\n{behind}"
-            return text
-        text = ",".join(map(_label, named))
-        self[labels] = text = f"{{{text}}} " if text else " "
+        """Take the last page's text, or format the labels in the order of their names."""
+        self[labels] = text = self._last.pop(labels, None) or self._format(labels)
         return text
 
-    def prune(self, shown: list[list[Point]]) -> None:
-        """Drop series that the page no longer has, once they may be a quarter of all."""
-        if self._capacity // 2 <= sum(map(len, shown)) and len(self) <= self._capacity:
-            return
-        series = {labels for points in shown for labels, _ in points}
-        for gone in self.keys() - series:
-            del self[gone]
-        self._capacity = len(series) * 5 // 4
+    def _format(self, labels: Labels) -> str:
+        named = sorted(zip(self._shape.names, labels, strict=True))
+        if not self._shape.is_histogram:
+            return ",".join(map(_label, named))
+        before = "".join(f"{_label(pair)}," for pair in named if pair[0] < _BOUND)
+        behind = "".join(f",{_label(pair)}" for pair in named if pair[0] > _BOUND)
+        return f"{before}\n{behind}"
+
+
+class _Ends(dict[str, str]):
+    """Text of a last label and what is around its value, by its value."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def __missing__(self, value: str) -> str:
+        self[value] = text = f",{_label((self._name, value))}}} "
+        return text
 
 
 def _label(named: tuple[str, str]) -> str:
@@ -149,6 +187,32 @@ def _write_header(row: Metric, *, is_openmetrics: bool) -> Iterator[str]:
     yield f"# TYPE {name} {row.type.value}\n"
     if row.unit and is_openmetrics:  # the unit must be last in the family's name
         yield f"# UNIT {name} {row.unit}\n"
+
+
+def _lines(
+    row: Metric, texts: _LabelTexts, points: list[Point], *, with_examples: bool
+) -> Iterable[str]:
+    if row.type is MetricType.HISTOGRAM:
+        return _histograms(row.name, texts, points, with_examples=with_examples)
+    return _numbers(row, texts, points)
+
+
+def _numbers(row: Metric, texts: _LabelTexts, points: list[Point]) -> list[str]:
+    name = row.name
+    if not row.labels:
+        return [f"{name} {_number(value)}\n" for _, value in points]
+    if not _has_end(row):
+        return [f"{name}{{{texts[labels]}}} {_number(value)}\n" for labels, value in points]
+    ends = _Ends(row.labels[-1])
+    return [
+        f"{name}{{{texts[labels[:-1]]}{ends[labels[-1]]}{_number(value)}\n"
+        for labels, value in points
+    ]
+
+
+def _number(value: float | HistogramValue) -> str:
+    number = float(value)  # type: ignore[arg-type]  # no histogram
+    return repr(number) if number < _EXPONENT else _go(number)
 
 
 def _histograms(

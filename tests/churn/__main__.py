@@ -117,7 +117,8 @@ def _scrape(page: PageWriter, tracker: Tracker, limits: LimitsConfig, at: float)
     """Return how many series a page has."""
     snapshot = tracker.snapshot(at)
     stats = AgentStats(version="", python_version="", tracker=snapshot.counts)
-    text, _ = page.write(Exposition(live(snapshot), stats), "text/plain", limits.series)
+    pieces, _ = page.write(Exposition(live(snapshot), stats), "text/plain", limits.series)
+    text = b"".join(pieces)
     return text.count(b"\n") - text.count(b"\n#") - text.startswith(b"#")
 
 

@@ -21,6 +21,12 @@ class Process:
             self._limit.enforce(100, lambda: self.got.append("spare"), self._grow)
         return list(self.got)
 
+    def start(self, size: int, free: int) -> int:
+        """End a start at this size; return the size after it."""
+        self._size, self.free = size, free
+        self._limit.end_start(100)
+        return self._size
+
     def _release(self) -> None:
         self._size, self.free = self._size - self.free, 0
 
@@ -38,6 +44,14 @@ def test_free_memory_is_returned_before_anything_shrinks() -> None:
 
     assert process.at(105) == []
     assert process.at(105) == ["spare"]
+
+
+@pytest.mark.parametrize(("size", "left"), [(60, 45), (20, 20)])
+def test_what_a_start_has_freed_is_returned_once(size: int, left: int) -> None:
+    process = Process()
+
+    assert process.start(size, free=15) == left
+    assert process.start(size, free=15) == size
 
 
 def test_the_system_gets_free_memory_back() -> None:

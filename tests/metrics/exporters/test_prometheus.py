@@ -431,10 +431,27 @@ def test_what_has_gone_leaves_the_writers_memory() -> None:
     assert max(map(len, writer._texts.values())) <= 2
 
 
+def test_a_row_keeps_one_text_for_all_its_series() -> None:
+    writer, shown = PageWriter(), hostile("a")
+    once, seconds = dict.fromkeys(Status, 1), dict.fromkeys(Status, 1.0)
+    counts = StatusCounts(once, once, seconds)
+    row = replace(shown.live.consumers[0], counts=counts)
+
+    pieces, _ = writer.write(
+        replace(shown, live=replace(Live(), consumers=(row,))), "", 1000, state_sets=True
+    )
+
+    assert b"".join(pieces).count(b'client_id="a"') > 40
+    kept = [texts for shape, texts in writer._texts.items() if "client_id" in shape.names]
+    assert sum(map(len, kept)) == 1
+
+
 def test_a_writer_writes_what_has_changed() -> None:
     writer, first, second = PageWriter(), exposition(), hostile("a")
 
-    pages = [writer.write(shown, "", 1000)[0].decode() for shown in (first, second, first)]
+    pages = [
+        b"".join(writer.write(shown, "", 1000)[0]).decode() for shown in (first, second, first)
+    ]
 
     assert pages == [page(first), page(second), page(first)]
 
