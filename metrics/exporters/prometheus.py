@@ -48,7 +48,7 @@ class PageWriter:
 
     def __init__(self) -> None:
         """Start with an empty cache."""
-        self._texts: dict[_Shape, _LabelTexts] = {}
+        self._texts: dict[_TextShape, _LabelTexts] = {}
 
     def write(
         self, exposition: Exposition, accept: str, max_series: int, *, state_sets: bool = False
@@ -75,7 +75,7 @@ class PageWriter:
         self,
         row: Metric,
         points: list[Point],
-        last: "dict[_Shape, _LabelTexts]",
+        last: "dict[_TextShape, _LabelTexts]",
         *,
         is_openmetrics: bool,
     ) -> Iterator[bytes]:
@@ -98,16 +98,16 @@ def render(
     return b"".join(pieces), content_type
 
 
-class _Shape(NamedTuple):
+class _TextShape(NamedTuple):
     """The labels that one text has, and whether it is of a histogram."""
 
     names: tuple[str, ...]
     is_histogram: bool
 
 
-def _shape(row: Metric) -> _Shape:
+def _shape(row: Metric) -> _TextShape:
     is_histogram = row.type is MetricType.HISTOGRAM
-    return _Shape(row.labels[:-1] if _has_end(row) else row.labels, is_histogram)
+    return _TextShape(row.labels[:-1] if _has_end(row) else row.labels, is_histogram)
 
 
 def _has_end(row: Metric) -> bool:
@@ -126,7 +126,7 @@ class _LabelTexts(dict[Labels, str]):
     share it: a text for each line of 5,000 groups took 30 MiB.
     """
 
-    def __init__(self, shape: _Shape, last: dict[Labels, str]) -> None:
+    def __init__(self, shape: _TextShape, last: dict[Labels, str]) -> None:
         """``last`` are the texts of the last page: this one takes over what it still shows."""
         super().__init__()
         self._shape, self._last = shape, last
@@ -149,7 +149,7 @@ class _LabelTexts(dict[Labels, str]):
         return f"{before}\n{behind}"
 
 
-class _Ends(dict[str, str]):
+class _StatusEnds(dict[str, str]):
     """Text of a last label and what is around its value, by its value."""
 
     def __init__(self, name: str) -> None:
@@ -203,7 +203,7 @@ def _numbers(row: Metric, texts: _LabelTexts, points: list[Point]) -> list[str]:
         return [f"{name} {_number(value)}\n" for _, value in points]
     if not _has_end(row):
         return [f"{name}{{{texts[labels]}}} {_number(value)}\n" for labels, value in points]
-    ends = _Ends(row.labels[-1])
+    ends = _StatusEnds(row.labels[-1])
     return [
         f"{name}{{{texts[labels[:-1]]}{ends[labels[-1]]}{_number(value)}\n"
         for labels, value in points
