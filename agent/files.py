@@ -8,10 +8,11 @@ from pathlib import Path
 from agent.errors import OutputError
 
 _LOCK = ".lock"
+_OWNER_READS, _OWNER_ENTERS = 0o600, 0o700
 
 
 def replace_file(path: Path, data: Iterable[bytes]) -> None:
-    """Replace a file in one step; after a crash it is whole, old or new.
+    """Replace a file in one step; after a crash it is whole, old or new. Only its owner reads it.
 
     Raises:
         OutputError: the disk refuses; the old file stays.
@@ -19,8 +20,9 @@ def replace_file(path: Path, data: Iterable[bytes]) -> None:
     """
     part = path.with_name(f".{path.name}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
+        make_folder(path.parent)
+        with os.fdopen(_create_private(part), "wb") as file:
+            os.fchmod(file.fileno(), _OWNER_READS)  # one that a crash left, too
             file.writelines(data)
             file.flush()
             os.fsync(file.fileno())
@@ -38,8 +40,8 @@ def lock_folder(folder: Path, purpose: str, advice: str) -> int:
 
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        make_folder(folder)
+        fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_READS)
     except OSError as error:
         raise OutputError(f"{purpose} {str(folder)!r}: {error.strerror}") from error
     try:
@@ -48,6 +50,17 @@ def lock_folder(folder: Path, purpose: str, advice: str) -> int:
         os.close(fd)
         raise OutputError(f"{purpose} {str(folder)!r}: {advice}") from error
     return fd
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder, and those above it, for its owner alone; an existing one stays as it is."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(mode=_OWNER_ENTERS, exist_ok=True)
+
+
+def _create_private(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _OWNER_READS)
 
 
 def sync_folder(folder: Path) -> None:

@@ -7,6 +7,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from agent.web.same_origin import is_foreign, is_forwarded, is_json, is_rebound
+
 if TYPE_CHECKING:
     from agent.sources.http_events.source import HttpSource
 
@@ -41,6 +43,8 @@ def _route(
 
         try:
             source.check(sender, request.headers.get("authorization"))
+            if source.config.token_file is None:
+                _check_without_token(request)
             body = await _body(request, source)
             return JSONResponse({"accepted": take(source, body, sender, request)}, 202)
         except PostRefusedError as error:
@@ -48,6 +52,27 @@ def _route(
             return _json(str(error), error.status, error.retry_after_s)
 
     return post
+
+
+def _check_without_token(request: Request) -> None:
+    """Let in what a program on this machine posts, and no page of another site.
+
+    Raises:
+        PostRefusedError: it comes from elsewhere, or is not JSON.
+
+    """
+    # imported by its own source
+    from agent.sources.http_events.source import PostRefusedError  # noqa: PLC0415
+
+    if is_forwarded(request):
+        wanted = "without a token_file only this machine may post"
+        raise PostRefusedError(401, "unauthorized", wanted)
+    if is_foreign(request) or is_rebound(request):
+        wanted = "without a token_file no page of another site may post"
+        raise PostRefusedError(403, "unauthorized", wanted)
+    if not is_json(request):
+        wanted = "wanted Content-Type: application/x-ndjson or application/json"
+        raise PostRefusedError(415, "unauthorized", wanted)
 
 
 def _events(source: "HttpSource", body: bytes, sender: str, _: Request) -> int:

@@ -12,6 +12,8 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from agent.web.same_origin import is_foreign
+
 RELOAD = "/-/reload"
 ANNOTATIONS = "/api/v1/annotations"
 USER = "rebalance_agent.user"
@@ -33,7 +35,7 @@ class ReloadPolicy:
     def refusal(self, request: Request) -> Response | None:
         """Return the response to an unauthorised request, else None."""
         if self.token_file is None:
-            if request.scope.get(USER):
+            if request.scope.get(USER) and not is_foreign(request):  # browsers keep passwords
                 return None
             signal = "SIGHUP, or " if request.url.path == RELOAD else ""
             wanted = f"wanted {signal}web.token_file or users in the configuration"

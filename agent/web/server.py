@@ -274,6 +274,7 @@ async def serve(
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # anybody can write X-Forwarded-For
         date_header=False,  # its value comes from uvicorn's loop, which does not run
         limit_concurrency=max_connections,
         timeout_keep_alive=_KEEP_ALIVE_S,

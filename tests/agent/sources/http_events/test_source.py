@@ -188,6 +188,41 @@ def test_without_a_token_only_this_machine_may_post(sender: str, status: int) ->
     assert Bench(sender=sender).post(event("assigned"))[0] == status
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Type": "application/json; charset=utf-8"}, 202),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Origin": "http://other.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:12472", "Host": "127.0.0.1:12472"}, 202),
+        ({"Origin": "http://localhost:1", "Host": "localhost:1"}, 202),
+        ({"Origin": "http://[::1]:1", "Host": "[::1]:1"}, 202),
+        ({"Origin": "http://localhost:2", "Host": "localhost:1"}, 403),
+        ({"Origin": "http://leads-here.example", "Host": "leads-here.example"}, 403),
+        ({"Origin": "http://[", "Host": "["}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 202),
+        ({"X-Forwarded-For": "127.0.0.1"}, 401),
+        ({"Forwarded": "for=127.0.0.1"}, 401),
+    ],
+)
+def test_without_a_token_no_page_of_another_site_posts(
+    headers: dict[str, str], status: int, tmp_path: Path
+) -> None:
+    bench = Bench()
+    body = json.dumps(event("assigned")).encode()
+
+    assert asyncio.run(post(bench._transport, _EVENTS, body, headers)).status_code == status
+    assert bool(bench.signals) == (status == 202)
+    assert bench.source.health.errors == ({} if status == 202 else {"unauthorized": 1})
+    (tmp_path / "token").write_text("secret")
+    headers |= {"Authorization": "Bearer secret"}
+    bench = Bench(token_file=tmp_path / "token")
+    assert asyncio.run(post(bench._transport, _EVENTS, body, headers)).status_code == 202
+
+
 def test_a_large_body_is_refused() -> None:
     bench = Bench(max_bytes=1_000)
 

@@ -1,0 +1,54 @@
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent.files import lock_folder, replace_file
+
+
+@pytest.fixture(autouse=True)
+def _generous() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_state_is_its_owners_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "state"
+    os.close(lock_folder(folder, "state", "is taken"))
+    replace_file(folder / "b" / "checkpoint.json", [b"{}"])
+
+    modes = {str(path.relative_to(tmp_path)): mode(path) for path in tmp_path.rglob("*")}
+    assert modes == {
+        "a": 0o700,
+        "a/state": 0o700,
+        "a/state/.lock": 0o600,
+        "a/state/b": 0o700,
+        "a/state/b/checkpoint.json": 0o600,
+    }
+
+
+def test_a_file_that_others_could_read_is_replaced_by_one_that_they_cannot(tmp_path: Path) -> None:
+    for name in ("checkpoint.json", ".checkpoint.json.part"):
+        (tmp_path / name).write_text("old")
+        (tmp_path / name).chmod(0o644)
+
+    replace_file(tmp_path / "checkpoint.json", [b"new"])
+
+    assert mode(tmp_path / "checkpoint.json") == 0o600
+    assert (tmp_path / "checkpoint.json").read_text() == "new"
+
+
+def test_a_folder_that_is_there_keeps_its_rights(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir(mode=0o755)
+
+    os.close(lock_folder(folder, "spool", "is taken"))
+
+    assert mode(folder) == 0o755
