@@ -160,7 +160,7 @@ class _Handlers:
             return PlainTextResponse(f"waiting for {', '.join(waiting)}\n", status_code=503)
         if "members" in request.query_params:
             _, stats = self._dependencies.snapshot()
-            without = [source.name for source in stats.sources if not source.members]
+            without = [name for source in stats.sources for name in _without_members(source)]
             if without:
                 return PlainTextResponse(f"no member in {', '.join(without)}\n", status_code=503)
         return PlainTextResponse("ready\n")
@@ -190,6 +190,13 @@ class _Handlers:
         """Return the input of `/api`."""
         snapshot, stats = self._dependencies.snapshot()
         return snapshot, stats.sources
+
+
+def _without_members(source: SourceStats) -> Sequence[str]:
+    """Return a source that shows no member, or its files that are blind beside a good one."""
+    if not source.members:
+        return (source.name,)
+    return [file.path for file in source.files or () if file.is_blind]
 
 
 @contextmanager

@@ -44,6 +44,11 @@ _TIME_PAIR = re.compile(
     r"[\s,{]['\"]?@?(?:time|ts|timestamp)['\"]?\s?[:=]\s?['\"]?(\d[^'\"\n]{9,40})"
 )
 """Time of a line that does not begin with it, in logfmt or in an object behind the message."""
+_TIME_BEHIND = re.compile(
+    r"(?:[|@\t]|\s[-\u2013]|\s[\[(<])\s?((?:[A-Z][a-z]{2} )?\d[^|@\t\[\]<>()\n]{6,40})"
+    r"[\])>]?\s{0,8}\Z"
+)
+"""Time behind the message, where a mark sets it off: what a sentence ends with is no time of it."""
 _FIELD_BEGINS = frozenset((b'"', b"<", b"m", b"f", b"B"))
 """First bytes of a line that may be the message of a record over several lines."""
 _AHEAD_BYTES = 64 << 10
@@ -390,6 +395,8 @@ class LineParser:
         at = self.stamper.find_before(entry.text, self._find_message(entry.text), arrival_at)
         if at is None and (pair := _TIME_PAIR.search(entry.text)) is not None:
             at = self.stamper.find(pair[1], arrival_at)
+        if at is None and (behind := _TIME_BEHIND.search(entry.text)) is not None:
+            at = self.stamper.find(behind[1], arrival_at)
         if at is None:
             at = self._date_record(raw, arrival_at, is_prefixed=bool(entry.origin))
         return self.stamper.find(self._line_before(), arrival_at) if at is None else at

@@ -78,8 +78,8 @@ _AFTERNOON = ("PM", "P.M.", "P. M.", *AFTERNOON)
 _MORNING = ("AM", "A.M.", "A. M.", *MORNING)
 _WORDS = "|".join(re.escape(w) for name in AFTERNOON + MORNING for w in (name, name.lower()))
 _HALF = (  # since JDK 20 with a narrow no-break space
-    r"[\s\u202f](?:(?i:[AP]M|[ap]\.[\s\xa0]?m\.)"
-    rf"|(?:{_WORDS})(?=\s|$))"
+    r"(?:[\s\u202f]?(?i:[AP]M)(?!\w)|[\s\u202f](?:(?i:[ap]\.[\s\xa0]?m\.)"
+    rf"|(?:{_WORDS})(?=\s|$)))"
 )
 _ZONE = rf"(?P<tail>{_A_ZONE}|{_HALF})?"
 
@@ -132,7 +132,7 @@ def _form(
 _NO_TAIL = r"(?P<tail>)"
 SECONDS = re.compile(rb"(?:[0-5]\d|60)[.,]\d+")
 _DIGIT = re.compile(r"\d", re.ASCII)
-_TIME = re.compile(r"\d:\d\d:\d\d|\d{8}(?:T|\d\d)", re.ASCII)
+_TIME = re.compile(r"\d:\d\d(?::\d\d|\s?[AP]M)|\d{8}(?:T|\d\d)", re.ASCII)
 """A part of every form; a line without it needs no form."""
 _EPOCH = _Form(  # it has no minutes, so no rest
     r"(?P<epoch>\d{10}(?:\d{3}|\d{6}|\d{9}|\.\d{1,9})?)(?![\w.])"
@@ -201,7 +201,9 @@ _FORMS = (
     _form(rf"[IWEF](?P<month>\d\d)(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),  # klog
     # stern --timestamps=short
     _form(rf"(?P<month>[01]\d)-(?P<day>[0-3]\d) {_CLOCK}", tail=_NO_TAIL),
-    _form(_CLOCK, tail=_NO_TAIL),  # Logback's default
+    _form(_CLOCK, tail=rf"(?P<tail>{_HALF})?"),  # Logback's default
+    # Go's time.Kitchen, as zerolog's console prints it
+    _Form(rf"(?P<key>{_CLOCK})(?P<second>)(?P<fraction>)(?P<tail>\s?[AP]M)(?!\w)"),
 )
 
 _DATED_FORMS = tuple(form for form in _FORMS if form.is_dated)
@@ -412,7 +414,7 @@ def _half_of(tail: str) -> str:
 
 
 def _seconds(second: str, fraction: str | None) -> float:
-    return float(f"{second}.{fraction}") if fraction else float(second)
+    return float(f"{second}.{fraction}") if fraction else float(second or 0)
 
 
 def _month(text: str) -> int:

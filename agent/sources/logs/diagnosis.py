@@ -39,6 +39,10 @@ _MARKS = (
         "a broker's log: use --source broker_log",
     ),
     (
+        rb'"MESSAGE" ?: ?\[ ?\d',
+        "journald's arrays of bytes: for run, write the file by journalctl --output=short-iso --all",
+    ),
+    (
         rb"SRMSG\d{5}|io\.smallrye\.reactive\.messaging\.kafka|\(powered by Quarkus",
         f'Quarkus mutes Kafka\'s clients: set quarkus.log.category."{_JAVA}".level=INFO',
     ),
@@ -89,7 +93,8 @@ _CONSUMERS = re.compile(
     rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4)|\"rebalance_cnt\"|\"cgrp\": ?\{"
     rb"|\[GroupCoordinator |\[GroupMetadataManager |SRMSG18257|KafkaMessageListenerContainer"
     rb"|io\.micronaut\.configuration\.kafka|consumergroup/|Group member \(.{0,200}coor=#PID"
-    rb"|client/coordinator |#consumer-\d|\[Consumer clientId=[^\]\n]{0,300}, groupId=(?!null\])"
+    rb"|client/coordinator |\"MESSAGE\" ?: ?\[ ?\d|#consumer-\d"
+    rb"|\[Consumer clientId=[^\]\n]{0,300}, groupId=(?!null\])"
 )
 """Marks of a consumer or of another source's file: a producer's log names Kafka, too."""
 _FENCED = re.compile(rb"FENCED_INSTANCE_ID|fenced by (?:an)?other|group instance id .{0,80} fenced")

@@ -170,6 +170,22 @@ class Blind(Fake):
         return snapshot, replace(stats, sources=(*stats.sources, source))
 
 
+@dataclass
+class HalfBlind(Blind):
+    """One with a source that sees the members of one file alone."""
+
+    def snapshot(self) -> tuple[Snapshot, AgentStats]:
+        snapshot, stats = Blind.snapshot(self)
+        *others, source = stats.sources
+        return snapshot, replace(stats, sources=(*others, replace(source, members=3)))
+
+
+def test_blind_file_beside_a_good_one_is_not_ready_where_members_are_wanted() -> None:
+    without = ask(HalfBlind(), "GET", "/-/ready?members")
+
+    assert (without.status_code, without.text) == (503, "no member in /log/blind.log\n")
+
+
 def test_ready_waits_for_members_where_it_is_wanted() -> None:
     without = ask(Blind(), "GET", "/-/ready?members")
 

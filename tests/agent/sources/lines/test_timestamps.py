@@ -23,6 +23,12 @@ FORMS = [
     ("2026-11-21 06:33:44 UTC x", 0.0),
     ("2026-11-21 06:33:44:209 x", 0.209),
     ("2026/11/21 06:33:44.000209 x", 0.000209),
+    ("6:33:44 AM INFO x", 0.0),
+    ("06:33:44.209AM INFO x", 0.209),
+    ("2026-11-21 6:33:44AM INFO x", 0.0),
+    ("2026-11-21 06:33:44 AMQP-1 INFO x", 0.0),
+    ("2026-11-21 06:33:44.209 PMD INFO x", 0.209),
+    ("06:33:44.209 AMQP INFO x", 0.209),
     ("20261121T063344,209 x", 0.209),
     ("20261121 06:33:44.209 x", 0.209),
     ("26/11/21 06:33:44 INFO AbstractCoordinator: x", 0.0),
@@ -242,6 +248,17 @@ def test_the_same_time_of_day_is_another_day_tomorrow() -> None:
     today = stamper.find("06:33:44.0 x", ARRIVAL_AT)
     assert today == SECOND_AT
     assert stamper.find("06:33:44.0 x", ARRIVAL_AT + 86400) == SECOND_AT + 86400
+
+
+@pytest.mark.parametrize(
+    ("line", "hour"),
+    [("6:33AM INF x", 6), ("12:33AM INF x", 0), ("1:33PM INF x", 13), ("12:33 PM INF x", 12)],
+)
+def test_clock_of_go_has_minutes_alone(line: str, hour: int) -> None:
+    arrival_at = datetime(2026, 11, 21, 23, 0, tzinfo=UTC).timestamp()
+    wanted = datetime(2026, 11, 21, hour, 33, tzinfo=UTC).timestamp()
+
+    assert TimestampReader("UTC").find(line, arrival_at) == wanted
 
 
 @pytest.mark.parametrize("value", [1795242824.5, 1795242824500, 1795242824500e3, 1795242824500e6])

@@ -4,7 +4,7 @@ from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.line_parser import ParserCounts
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
-from agent.sources.logs.diagnosis import diagnose, diagnose_log
+from agent.sources.logs.diagnosis import describe_consumer, diagnose, diagnose_log
 
 NOTHING = ParserCounts(lines=1)
 HINTS = {
@@ -23,6 +23,7 @@ HINTS = {
     b"consumergroup/session/m/3 heartbeat loop stopped": "sarama",
     b"12:52 [info] Group member (g,coor=#PID<0.1.0>,cb=#PID<0.2.0>)": "brod",
     b"%3|1795242824.0|FAIL|rdkafka#consumer-1| [thrd:x]: x": "debug=cgrp",
+    b'{"_SYSTEMD_UNIT":"app.service","MESSAGE":[27,91,51,50,109,73]}': "journalctl",
     b"kafka-node: rebalanced": "capture or proxy",
 }
 
@@ -33,6 +34,13 @@ def test_log_without_a_known_line_names_its_kind_and_the_remedy(sample: bytes) -
 
     assert note.startswith("no line of a known client was read")
     assert HINTS[sample] in note
+
+
+def test_journal_of_byte_arrays_is_warned_of_live_too() -> None:
+    found = describe_consumer(b'{"MESSAGE" : [ 27, 91, 51 ]}')
+
+    assert found is not None
+    assert "short-iso" in found
 
 
 def test_log_with_a_member_has_no_note() -> None:

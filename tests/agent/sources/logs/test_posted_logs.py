@@ -250,6 +250,49 @@ POSTS |= {
     )
     for end in ("", "}", ".", "},", "],", "}]}", " ;")
 }
+BEHIND = (
+    "{text} | 2026-11-20 13:20:{second}",
+    "{text} [2026-11-20T13:20:{second}Z]",
+    "{text} @ Nov 20, 2026 13:20:{second}",
+    "{text} - 2026-11-20 13:20:{second}",
+    "{text}\t2026-11-20 13:20:{second},123",
+)
+ZEROLOG = (
+    "1:20PM INF joined group=pay member_id=" + MEMBER + " generation=1",
+    "1:21PM INF heartbeat errored err=REBALANCE_IN_PROGRESS group=pay",
+    "1:23PM INF synced assigned=t[0] group=pay",
+)
+
+
+@pytest.mark.parametrize("form", BEHIND)
+def test_time_behind_the_message_dates_it(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    texts = (
+        f"Successfully synced group in generation {GENERATION}",
+        "Request joining group due to: group is already rebalancing",
+    )
+    client = "INFO [Consumer clientId=c-1, groupId=pay]"
+    path.write_text(
+        "".join(
+            form.format(text=f"{client} {text}", second=f"{second:02}") + "\n"
+            for second, text in enumerate(texts, 5)
+        )
+    )
+
+    done = CliRunner().invoke(main, ["replay", "--source", "logs", "--timezone", "UTC", str(path)])
+    (row,) = [json.loads(line) for line in done.stdout.splitlines()]
+
+    assert row["ts"].startswith("2026-11-20T13:20:06")
+    assert row["reason"] == "group is already rebalancing"
+    assert not done.stderr
+
+
+def test_zerologs_console_has_a_clock_of_minutes(tmp_path: Path) -> None:
+    moves, hints = replay(list(ZEROLOG), tmp_path)
+
+    assert (moves, hints) == ([("pay", 1), ("pay", 0)], "")
+
+
 HINTS = {
     "11:45 Member ABC has left group my-app through explicit LeaveGroup "
     "(kafka.coordinator.group.GroupCoordinator)": "a broker's log",
