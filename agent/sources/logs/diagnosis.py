@@ -40,7 +40,7 @@ _MARKS = (
     ),
     (
         rb'"MESSAGE" ?: ?\[ ?\d',
-        "journald's arrays of bytes: for run, write the file by journalctl --output=short-iso --all",
+        "journald's arrays of bytes: for run, write them by journalctl --output=short-iso --all",
     ),
     (
         rb"SRMSG\d{5}|io\.smallrye\.reactive\.messaging\.kafka|\(powered by Quarkus",
