@@ -19,6 +19,8 @@ from metrics.tracking.source_traits import BROKER_SOURCES
 
 DROPPED_GROUP = RebalanceStatus.DROPPED_GROUP
 _OUTSIDE = {RebalanceStatus.NEW_MEMBER, RebalanceStatus.UNKNOWN_MEMBER, DROPPED_GROUP}
+_REMOVAL_S = 0.1
+"""A coordinator that removes a member begins the others' rebalance within milliseconds."""
 JOINED = "joined"
 """Field of a change: the member has sent its join for the rebalance that runs."""
 _CODES = tuple(RebalanceStatus)
@@ -80,7 +82,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_out: bool = False
     """Of an exit: the member was dropped and is not back."""
     out_until: float | None = None
-    """Of a drop: when its status 5 ended, by its return or for good; now, if it is out."""
+    """Of a drop or a removal: when its status ended, by its return or for good; else now."""
     outcome: Outcome | None = None
     notes: tuple[Step, ...] = ()
     """Reports about the member without a code."""
@@ -197,7 +199,54 @@ def _cut(chain: list[Sample], now: float) -> list[Segment]:
         return _split_drop(whole, dropped)
     if last.outcome is Outcome.LEFT:
         return [replace(whole, is_exit=True, generations=frozenset())]
-    return [whole]
+    is_next = not is_open and _is_next(moves[0].generation, last.generation)
+    return [whole] if is_next else _split_removal(whole)
+
+
+def _is_next(before: int | None, after: int | None) -> bool:
+    """Return whether no rebalance of the others can lie between two generations of a member."""
+    return before is not None and after is not None and after <= before + 1
+
+
+def _split_removal(whole: Segment) -> list[Segment]:
+    """Cut an episode at the coordinator's removal of the member, if another source reports its end.
+
+    The others' rebalance may be over without it: a member that is frozen or dead stays at its
+    status. Where only a broker reports the member, its log ends the episode at their sync.
+    """
+    removal = next((step for step in whole.steps if _is_removal(step)), None)
+    if removal is None or (whole.source in BROKER_SOURCES and not whole.is_open):
+        return [whole]
+    after = tuple(s for s in whole.steps if s.at >= removal.at and s.source not in BROKER_SOURCES)
+    joins = tuple(at for at in whole.joins if at >= removal.at)
+    if not whole.is_open and not (after or joins):
+        return [whole]
+    back_at = min([*joins, *(step.at for step in after)], default=None)
+    went = replace(
+        whole,
+        ended_at=min(whole.ended_at if back_at is None else back_at, removal.at + _REMOVAL_S),
+        out_until=whole.ended_at if back_at is None else back_at,
+        steps=tuple(step for step in whole.steps if step.at <= removal.at and step not in after),
+        generations=frozenset(),
+        is_open=False,
+        outcome=Outcome.FAILED,
+        joins=tuple(at for at in whole.joins if at < removal.at),
+        gained=None,
+        source=removal.source,
+    )
+    if back_at is None:
+        return [went]
+    return [went, replace(whole, started_at=back_at, steps=_lead(after), joins=joins)]
+
+
+def _is_removal(step: Step) -> bool:
+    is_unknown = step.code is RebalanceStatus.UNKNOWN_MEMBER
+    return is_unknown and not step.masked and step.source in BROKER_SOURCES
+
+
+def _lead(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return the steps of a cut episode: its first one is not hidden any more."""
+    return (replace(steps[0], masked=False), *steps[1:]) if steps else ()
 
 
 def _notes(chain: Iterable[Sample]) -> tuple[Step, ...]:

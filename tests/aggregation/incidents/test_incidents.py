@@ -528,6 +528,41 @@ class TestOngoing:
         assert waits == [("a", 20.0, Certainty.INFERRED), ("b", 20.0, Certainty.INFERRED)]
 
 
+class TestRemovalByBroker:
+    """A broker's log shows the removal of a member of which another source shows the rest."""
+
+    def removed(self, at: float) -> Signal:
+        reason = "removing member a on heartbeat expiration"
+        return by_broker(raised(3, at, A, reason=reason))
+
+    def test_it_is_over_for_the_others_while_the_member_is_out(self) -> None:
+        found, then = incidents(
+            self.removed(100.0), *round_of(2, 100.0, B, C), *round_of(3, 200.0, B, C)
+        )
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
+        assert (found.is_ongoing, went(found)) == (False, [("a", DepartureMode.EXPIRED, False)])
+        assert then.kind is not K.SESSION_EXPIRED
+
+    def test_its_return_is_another_rebalance_of_it(self) -> None:
+        (found,) = incidents(
+            self.removed(100.0),
+            *round_of(2, 100.0, B, C),
+            *round_of(3, 110.0, A, B, C, causes={"a": (3, "Heartbeat answered UNKNOWN_MEMBER_ID")}),
+        )
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
+        assert went(found) == [("a", DepartureMode.EXPIRED, True)]
+        assert len(found.rebalances) == 2
+
+    def test_one_that_returns_at_once_takes_part_in_the_same_rebalance(self) -> None:
+        back = {"a": (3, "Heartbeat answered UNKNOWN_MEMBER_ID")}
+        (found,) = incidents(self.removed(100.0), *round_of(2, 100.2, A, B, C, causes=back))
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
+        assert len(found.rebalances) == 1
+
+
 class TestInVain:
     def test_never_joined_and_was_removed_for_it(self) -> None:
         """Its callback blocked for longer than the coordinator waits."""
