@@ -1,7 +1,7 @@
 """Ingestion of spools and topics into tables, each record once: Spark Structured Streaming.
 
-Theory of operation. A stream's checkpoint lists the files or offsets that were read. After a crash
-Spark repeats the unfinished batch, and the tables take only ids that they do not hold
+Theory of operation. A stream's checkpoint has the files or offsets that were read. After a crash
+the unfinished batch comes again, and the tables take only ids that they do not hold
 (`aggregation.spark.tables.tables`). Each source has its own stream and checkpoint, so sources can
 be added. Their batches run one after the other. One ingest at a time writes. The JVM shares its
 lock, because the JVM outlives a killed Python process for a moment.
@@ -20,12 +20,12 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
-from pyspark.sql.streaming.query import StreamingQuery
 
 from aggregation.spark.errors import SparkJobError
-from aggregation.spark.ingest.job_metrics import JobMetrics, Progress, serve_metrics, write_metrics
+from aggregation.spark.ingest.job_metrics import JobMetrics, serve_metrics, write_metrics
 from aggregation.spark.ingest.progress import IngestProgress
 from aggregation.spark.ingest.spool_reader import UNREADABLE
+from aggregation.spark.ingest.stream import Stream, Take
 from aggregation.spark.session.session import spark_session
 from aggregation.spark.tables.lock import table_lock
 from aggregation.spark.tables.maintenance import EVERY_S, Maintenance
@@ -36,8 +36,6 @@ from metrics.model.sample import SampleKind
 
 Notify = Callable[[str], None]
 
-TRIGGER = "10 seconds"
-"""Interval at which a continuous ingest looks for new data; agents roll files every minute."""
 _POLL_S = 1
 
 
@@ -54,11 +52,8 @@ class IngestSource(Protocol):
     def has_files(self) -> bool:
         """Return whether there is anything to read, read or not."""
 
-    def stream(self, spark: SparkSession) -> DataFrame:
-        """Return new data as a stream."""
-
-    def rows(self, batch: DataFrame, checkpoint: Path, number: int, /) -> DataFrame:
-        """Turn a batch of the stream into `PARSED` rows."""
+    def start(self, spark: SparkSession, checkpoint: Path, take: Take, *, once: bool) -> Stream:
+        """Start a stream of batches: of what is there now, or until it is stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,26 +121,26 @@ class TableIngest:
         self._maintenance_at = monotonic() + EVERY_S
         self._failure: SparkJobError | None = None
         self._turn = threading.Lock()
-        self._queries: dict[str, StreamingQuery] = {}
+        self._streams: dict[str, Stream] = {}
         self._read: set[str] = set()
         """Names of sources that had a batch."""
         self.done = IngestProgress()
-        self.metrics = JobMetrics(self.done, self._progress)
+        self.metrics = JobMetrics(self.done, self._behind)
 
-    def start(self) -> list[StreamingQuery]:
+    def start(self) -> list[Stream]:
         """Clean up after a killed run and start the streams."""
         self._tables.clean()
         if not self._config.once:
             for source in self._empty_sources():
                 self._notify(f"there is no spool file in {source} yet")
-        self._queries = {source.name: self._start(source) for source in self._config.sources}
-        return list(self._queries.values())
+        self._streams = {source.name: self._start(source) for source in self._config.sources}
+        return list(self._streams.values())
 
-    def _progress(self) -> dict[str, Progress]:
-        found = {name: query.lastProgress for name, query in self._queries.items()}
-        return {name: progress for name, progress in found.items() if progress is not None}
+    def _behind(self) -> dict[str, int]:
+        found = {name: stream.behind() for name, stream in self._streams.items()}
+        return {name: count for name, count in found.items() if count is not None}
 
-    def wait(self, queries: Sequence[StreamingQuery], stopping: Callable[[], bool]) -> None:
+    def wait(self, streams: Sequence[Stream], stopping: Callable[[], bool]) -> None:
         """Wait until the streams end or are stopped; stop all of them if one fails.
 
         Raises:
@@ -153,8 +148,8 @@ class TableIngest:
 
         """
         try:
-            for query in queries:
-                self._follow(query, queries, stopping)
+            for stream in streams:
+                self._follow(stream, streams, stopping)
             if self._config.once and not stopping():
                 self._maintenance.run(self._spark)
             self._write_metrics()
@@ -165,8 +160,8 @@ class TableIngest:
                 raise self._failure from None
             raise
         finally:
-            for query in queries:
-                query.stop()
+            for stream in streams:
+                stream.stop()
 
     def _check_reads(self) -> None:
         """Report sources without new files: a run that reads nothing is no quiet success."""
@@ -183,28 +178,27 @@ class TableIngest:
 
     def _follow(
         self,
-        query: StreamingQuery,
-        queries: Sequence[StreamingQuery],
+        stream: Stream,
+        streams: Sequence[Stream],
         stopping: Callable[[], bool],
     ) -> None:
-        while not query.awaitTermination(_POLL_S):
-            if stopping() or any(other.exception() for other in queries):
-                query.stop()
+        while not stream.wait(_POLL_S):
+            if stopping() or any(other.has_failed() for other in streams):
+                stream.stop()
 
-    def _start(self, source: IngestSource) -> StreamingQuery:
-        writer = (
-            source.stream(self._spark)
-            .writeStream.foreachBatch(partial(self._process_batch, source))
-            .option("checkpointLocation", str(self._config.checkpoint(source)))
+    def _start(self, source: IngestSource) -> Stream:
+        return source.start(
+            self._spark,
+            self._config.checkpoint(source),
+            partial(self._process_batch, source),
+            once=self._config.once,
         )
-        if self._config.once:
-            return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=TRIGGER).start()
 
-    def _process_batch(self, source: IngestSource, batch: DataFrame, number: int) -> None:
+    def _process_batch(self, source: IngestSource, rows: DataFrame, number: int, gone: int) -> None:
         with self._turn:
             try:
-                self._write_batch(source, batch, number)
+                self._write_batch(source, rows, number)
+                self._report_gone(source, gone)
                 if monotonic() >= self._maintenance_at:
                     self._maintenance.run(self._spark)
                     self._maintenance_at = monotonic() + EVERY_S
@@ -213,27 +207,28 @@ class TableIngest:
                 self._failure = error
                 raise
 
-    def _write_batch(self, source: IngestSource, batch: DataFrame, number: int) -> None:
+    def _report_gone(self, source: IngestSource, gone: int) -> None:
+        self.done.gone += gone
+        if gone:
+            self._notify(f"{source.name}: {gone} records were gone before they were read")
+
+    def _write_batch(self, source: IngestSource, rows: DataFrame, number: int) -> None:
         began_at, done = monotonic(), self.done
-        rows = source.rows(batch, self._config.checkpoint(source), number)
-        parsed = reject_late(rows, retention_horizon(self._config.tables)).persist()
-        try:
-            self._check_files(parsed)
-            line, is_late = F.col("offset").isNotNull(), F.col("fault").startswith(LATE)
-            lines, bad, late = parsed.agg(
-                F.count_if(line),
-                F.count_if(line & F.col("fault").isNotNull()),
-                F.count_if(is_late),
-            ).collect()[0]
-            done.lines += lines
-            done.malformed += bad - late
-            done.late += late
-            for table in (Table.TRANSITIONS, Table.SAMPLES):
-                done.appended[table] += self._tables.append(records(parsed, table), table)
-            lost = self._tables.append(quarantine_rows(parsed), Table.QUARANTINE)
-            done.appended[Table.QUARANTINE] += lost
-        finally:
-            parsed.unpersist()
+        parsed = reject_late(rows, retention_horizon(self._config.tables))
+        self._check_files(parsed)
+        line, is_late = F.col("offset").isNotNull(), F.col("fault").startswith(LATE)
+        lines, bad, late = parsed.agg(
+            F.count_if(line),
+            F.count_if(line & F.col("fault").isNotNull()),
+            F.count_if(is_late),
+        ).collect()[0]
+        done.lines += lines
+        done.malformed += bad - late
+        done.late += late
+        for table in (Table.TRANSITIONS, Table.SAMPLES):
+            done.appended[table] += self._tables.append(records(parsed, table), table)
+        lost = self._tables.append(quarantine_rows(parsed), Table.QUARANTINE)
+        done.appended[Table.QUARANTINE] += lost
         self._read.add(source.name)
         took_s = monotonic() - began_at
         done.end_batch(took_s)

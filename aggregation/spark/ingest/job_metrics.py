@@ -1,11 +1,9 @@
 """Prometheus metrics of an ingest: on a port, or in a file for node_exporter."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from prometheus_client import CollectorRegistry, start_http_server, write_to_textfile
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -14,17 +12,14 @@ from prometheus_client.registry import Collector
 from aggregation.spark.errors import SparkSetupError
 from aggregation.spark.ingest.progress import IngestProgress
 
-Progress = Mapping[str, Any]
-"""Spark's report of a stream's latest batch."""
-
 
 @dataclass(frozen=True, eq=False)  # registries tell collectors apart by identity
 class JobMetrics(Collector):
     """Metrics of one ingest."""
 
     done: IngestProgress
-    progress: Callable[[], Mapping[str, Progress]]
-    """By source."""
+    behind: Callable[[], Mapping[str, int]]
+    """What the latest batch of each source left."""
 
     def collect(self) -> Iterator[Metric]:
         """Return the current values."""
@@ -34,6 +29,7 @@ class JobMetrics(Collector):
             ("lines_malformed", "Lines that went to the quarantine", done.malformed),
             ("records_late", "Records of days that --keep-days has removed", done.late),
             ("records_known", "Records that the tables had already", done.duplicates),
+            ("records_gone", "Offsets of topics whose records went unread", done.gone),
             ("batches", "Batches that were done", done.batches),
             ("batch_seconds", "Time that batches took", done.batch_s),
         ):
@@ -55,8 +51,8 @@ class JobMetrics(Collector):
             "Files of a spool, or records of a topic, that the latest batch left for the next",
             labels=["source"],
         )
-        for source, progress in self.progress().items():
-            behind.add_metric([source], count_outstanding(progress))
+        for source, count in self.behind().items():
+            behind.add_metric([source], count)
         yield behind
 
     def registry(self) -> CollectorRegistry:
@@ -64,28 +60,6 @@ class JobMetrics(Collector):
         registry = CollectorRegistry()
         registry.register(self)
         return registry
-
-
-def count_outstanding(progress: Progress) -> int:
-    """Return how many files or records a batch left for the next one."""
-    (source,) = progress["sources"]
-    outstanding = (source.get("metrics") or {}).get("numFilesOutstanding")
-    if outstanding is not None:
-        return int(outstanding)
-    return _offsets(source.get("latestOffset")) - _offsets(source.get("endOffset"))
-
-
-def _offsets(text: str | Mapping[str, Any] | None) -> int:
-    """Sum the offsets of a topic's partitions, in Spark's form: {topic: {number: n}}.
-
-    For a folder with files that are not listed yet, Spark writes a text that is not JSON.
-    """
-    try:
-        topics = json.loads(text) if isinstance(text, str) else text
-    except ValueError:
-        return 0
-    parts = topics.values() if isinstance(topics, dict) else ()
-    return sum(sum(part.values()) for part in parts if isinstance(part, dict))
 
 
 @contextmanager

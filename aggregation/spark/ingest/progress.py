@@ -14,6 +14,8 @@ class IngestProgress:
     malformed: int = 0
     late: int = 0
     """Records from before the retention horizon."""
+    gone: int = 0
+    """Offsets of a topic without a record: retention removed it before it was read."""
     batches: int = 0
     batch_s: float = 0.0
     latest_at: float | None = None
@@ -36,5 +38,7 @@ class IngestProgress:
             f"{self.lines} lines: "
             f"{self.appended[Table.TRANSITIONS]} new transitions, "
             f"{self.appended[Table.SAMPLES]} new samples, {self.duplicates} known already, "
-            f"{self.malformed} malformed" + (f", {self.late} late" if self.late else "")
+            f"{self.malformed} malformed"
+            + (f", {self.late} late" if self.late else "")
+            + (f", {self.gone} gone from the topic unread" if self.gone else "")
         )

@@ -1,13 +1,14 @@
 """A spool, or a tree of spools, as a stream of files, which Spark's Python workers read.
 
-Spark's text source reports neither a line's position nor the files that it skipped. So Spark only
-lists the files, its checkpoint holds the files of each batch, and `spool_reader` reads them. For a
-URL, Hadoop's file systems list and Arrow's read.
+Spark's own sources of files report neither a line's position nor a file that is gone, and they keep
+the name of each file for ever. So the folder is listed here, for a URL by Arrow's file systems, and
+`spool_reader` reads the files.
 """
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
@@ -15,23 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-import msgspec
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from aggregation.spark.errors import SparkSetupError
 from aggregation.spark.ingest.record_parser import arrival
 from aggregation.spark.ingest.spool_reader import file_system, read_files
+from aggregation.spark.ingest.spool_stream import SpoolFile, SpoolStream
+from aggregation.spark.ingest.stream import Take
 from aggregation.spark.session.workers import map_batches
-from aggregation.spark.tables.schema import PARSED, literal_path
+from aggregation.spark.tables.schema import PARSED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-BATCH_BYTES = 256 << 20
-"""Limit of a batch, and so of the data that is held between two commits."""
-# Spark silently skips files that are older than the newest one by more than this: one file with a
-# time in 2038 must not hide all others.
-_MAX_FILE_AGE = "36500d"
 _SUFFIXES = (".jsonl", ".jsonl.gz")
 _GLOB = re.compile(r"[*?\[]")
 
@@ -69,9 +66,9 @@ class SpoolSource:
     def has_files(self) -> bool:
         """Return whether there is any spool file, read or not."""
         if self._is_url:
-            return any(_has_files_at(self.place))
+            return any(True for _ in _list_url(self.place))
         return any(
-            name.endswith(_SUFFIXES) and not name.startswith((".", "_"))
+            _is_spool_file(name)
             for folder in self._folders()
             for _, _, names in _walk(folder)
             for name in names
@@ -82,54 +79,31 @@ class SpoolSource:
             return [self.name]
         return [str(path) for path in Path("/").glob(self.name.lstrip("/"))]
 
-    def stream(self, spark: "SparkSession") -> "DataFrame":
-        """Return a stream that makes batches of new files; nobody reads its rows."""
-        is_literal = not self._is_url and not self._is_glob
-        place = literal_path(Path(self.name)) if is_literal else self.name
-        return (
-            spark.readStream.format("text")
-            .option("pathGlobFilter", "*.{jsonl,jsonl.gz}")
-            .option("maxBytesPerTrigger", BATCH_BYTES)
-            .option("maxFileAge", _MAX_FILE_AGE)
-            .option("recursiveFileLookup", "true")
-            .load(place)
-        )
+    def start(
+        self, spark: "SparkSession", checkpoint: Path, take: Take, *, once: bool
+    ) -> SpoolStream:
+        """Start to read new files, batch by batch."""
+        rows_of = partial(self._rows_of, spark)
+        return SpoolStream(spark, checkpoint, self._list_files, rows_of, take, once=once)
 
-    def rows(self, batch: "DataFrame", checkpoint: Path, number: int) -> "DataFrame":
-        """Turn the files of a batch into `PARSED` rows."""
-        files = files_of(checkpoint, number)
-        named = batch.sparkSession.createDataFrame(files, "path string, day date")
+    def _list_files(self) -> Iterator[SpoolFile]:
+        if self._is_url:
+            yield from _list_url(self.place)
+            return
+        for folder in self._folders():
+            yield from _list_folder(folder)
+
+    def _rows_of(self, spark: "SparkSession", files: Sequence[SpoolFile]) -> "DataFrame":
+        """Turn files into `PARSED` rows."""
+        named = [(file.path, _arrival(file.changed_at)) for file in files]
+        frame = spark.createDataFrame(named, "path string, day date")
         read = partial(read_files, schema=to_arrow_schema(PARSED), root=self._root())
-        return map_batches(named, read, PARSED)
+        return map_batches(frame, read, PARSED)
 
     def _root(self) -> str:
         """Return the folder below which links are refused: the part in front of a pattern."""
         place = _place(self.name)
         return _GLOB.split(place, 1)[0].rpartition("/")[0] or "/" if self._is_glob else place
-
-
-class _Entry(msgspec.Struct, frozen=True, rename="camel"):
-    path: str
-    timestamp: int
-    batch_id: int
-
-
-def files_of(checkpoint: Path, number: int) -> list[tuple[str, date]]:
-    """Return the files of a batch and the UTC day of their arrival.
-
-    The file source's checkpoint lists them in ``sources/0/<batch>``. Each tenth batch is in
-    ``<batch>.compact``, which repeats the older ones. The format is a line ``v1``, then one JSON
-    object per file (Spark 4.1, FileStreamSourceLog).
-    """
-    log = checkpoint / "sources" / "0"
-    whole = log / f"{number}.compact"
-    text = (whole if whole.exists() else log / str(number)).read_text()
-    entries = [msgspec.json.decode(line, type=_Entry) for line in text.splitlines()[1:] if line]
-    return [
-        (_place(entry.path), _arrival(entry.timestamp / 1000))
-        for entry in entries
-        if entry.batch_id == number
-    ]
 
 
 def _arrival(changed_at: float) -> date:
@@ -147,9 +121,31 @@ def _walk(folder: str) -> Iterator[tuple[str, list[str], list[str]]]:
         yield place, folders, names
 
 
-def _has_files_at(url: str) -> Iterator[bool]:
+def _list_folder(folder: str) -> Iterator[SpoolFile]:
+    """Yield the files of a folder and below; a linked folder is one of them, and is refused."""
+    for place, folders, names in _walk(folder):
+        links = [name for name in folders if Path(place, name).is_symlink()]
+        files = [name for name in names if _is_spool_file(name)]
+        for path in (os.path.join(place, name) for name in (*links, *files)):  # noqa: PTH118 - fast
+            with suppress(FileNotFoundError):  # its agent has removed it meanwhile
+                found = os.lstat(path)
+                yield SpoolFile(path, found.st_mtime, found.st_size)
+
+
+def _is_spool_file(name: str) -> bool:
+    return name.endswith(_SUFFIXES) and not name.startswith((".", "_"))
+
+
+def _list_url(url: str) -> Iterator[SpoolFile]:
+    """Yield the files below a URL, by their URLs."""
     from pyarrow import fs  # noqa: PLC0415 - for object stores alone
 
     system, inside = file_system(url)
+    before = url[: len(url.rstrip("/")) - len(inside.rstrip("/"))]
     selector = fs.FileSelector(inside, allow_not_found=True, recursive=True)
-    yield from (info.base_name.endswith(_SUFFIXES) for info in system.get_file_info(selector))
+    for info in system.get_file_info(selector):
+        below = info.path[len(inside) :].strip("/").split("/")
+        is_hidden = any(part.startswith((".", "_")) for part in below)
+        if info.type is fs.FileType.File and _is_spool_file(info.base_name) and not is_hidden:
+            changed_at = info.mtime_ns / 1e9 if info.mtime_ns else 0.0
+            yield SpoolFile(_place(before + info.path), changed_at, info.size or 0)

@@ -1,31 +1,36 @@
 """A Kafka topic as a stream of Spark's Kafka source.
 
 Spark's checkpoint holds the offsets, and no consumer group commits anything. Records that retention
-removed before they were read are no error, because the rest must go on.
+removed before they were read are counted. They are no error, because the rest must go on.
 """
 
+import json
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from aggregation.spark.errors import SparkSetupError
 from aggregation.spark.ingest.record_parser import arrival, row_of
+from aggregation.spark.ingest.stream import TRIGGER_S, Take
 from aggregation.spark.session.workers import map_batches
 from aggregation.spark.tables.schema import PARSED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 SCHEME = "kafka://"
 _CONNECT_S = 10.0
+_NEXT = "next_offsets.json"
 BATCH_RECORDS = 200_000
 """Limit of a batch, and so of the data that is held between two commits."""
 
@@ -78,7 +83,32 @@ class TopicSource:
         """Return True: an empty topic is no fault."""
         return True
 
-    def stream(self, spark: "SparkSession") -> "DataFrame":
+    def start(
+        self, spark: "SparkSession", checkpoint: Path, take: Take, *, once: bool
+    ) -> "TopicStream":
+        """Start to read new records, batch by batch."""
+        offsets = ReadOffsets(checkpoint)
+
+        def process(batch: "DataFrame", number: int) -> None:
+            read = partial(read_records, schema=to_arrow_schema(PARSED))
+            rows = map_batches(batch, read, PARSED).persist()
+            try:
+                found = find_offsets(rows)
+                take(rows, number, offsets.count_gone(found))
+                offsets.keep(found)
+            finally:
+                rows.unpersist()
+
+        writer = (
+            self._stream(spark)
+            .writeStream.foreachBatch(process)
+            .option("checkpointLocation", str(checkpoint))
+        )
+        if once:
+            return TopicStream(writer.trigger(availableNow=True).start())
+        return TopicStream(writer.trigger(processingTime=f"{TRIGGER_S} seconds").start())
+
+    def _stream(self, spark: "SparkSession") -> "DataFrame":
         """Return the records as they appear."""
         options = {f"kafka.{name}": value for name, value in self.properties.items()}
         return (
@@ -98,10 +128,92 @@ class TopicSource:
             )
         )
 
-    def rows(self, batch: "DataFrame", _checkpoint: Path, _number: int) -> "DataFrame":
-        """Turn records into `PARSED` rows."""
-        read = partial(read_records, schema=to_arrow_schema(PARSED))
-        return map_batches(batch, read, PARSED)
+
+class TopicStream:
+    """A query of Spark's."""
+
+    def __init__(self, query: "StreamingQuery") -> None:
+        """Take a query that runs."""
+        self._query = query
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for its end; return whether it has ended. Raise the error that ended it."""
+        return bool(self._query.awaitTermination(int(timeout_s)))
+
+    def has_failed(self) -> bool:
+        """Return whether an error ended it."""
+        return self._query.exception() is not None
+
+    def stop(self) -> None:
+        """End it, in the middle of a batch, too."""
+        self._query.stop()
+
+    def behind(self) -> int | None:
+        """Return how many records the latest batch left; None: there was none."""
+        progress = self._query.lastProgress
+        return None if progress is None else count_outstanding(progress)
+
+
+def count_outstanding(progress: Mapping[str, Any]) -> int:
+    """Return how many records a batch left for the next one, by Spark's report."""
+    (source,) = progress["sources"]
+    return _sum_offsets(source.get("latestOffset")) - _sum_offsets(source.get("endOffset"))
+
+
+def _sum_offsets(text: str | Mapping[str, Any] | None) -> int:
+    """Sum the offsets of a topic's partitions, in Spark's form: {topic: {number: n}}."""
+    try:
+        topics = json.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return 0
+    parts = topics.values() if isinstance(topics, dict) else ()
+    return sum(sum(part.values()) for part in parts if isinstance(part, dict))
+
+
+class PartitionRange(NamedTuple):
+    """The offsets of a batch's records in one partition."""
+
+    first: int
+    last: int
+    records: int
+
+
+def find_offsets(rows: "DataFrame") -> dict[str, PartitionRange]:
+    """Return the offsets of a batch's rows by topic-partition."""
+    offset = F.col("offset")
+    found = rows.groupBy("file").agg(F.min(offset), F.max(offset), F.count(offset)).collect()
+    return {row[0]: PartitionRange(*row[1:]) for row in found}
+
+
+class ReadOffsets:
+    """The next offset of each partition, in a file beside Spark's checkpoint.
+
+    Spark goes on at the first offset that a broker has, and does not report what was before it.
+    """
+
+    def __init__(self, checkpoint: Path) -> None:
+        """Read them."""
+        self._path = checkpoint / _NEXT
+        known = self._path.read_bytes() if self._path.exists() else b"{}"
+        self._next = msgspec.json.decode(known, type=dict[str, int])
+
+    def count_gone(self, found: Mapping[str, PartitionRange]) -> int:
+        """Return how many offsets have no record, since those that were read before."""
+        return sum(
+            max(0, part.last + 1 - max(self._next.get(name, part.first), part.first))
+            - part.records
+            + max(0, part.first - self._next.get(name, part.first))
+            for name, part in found.items()
+            if part.last >= self._next.get(name, part.first)
+        )
+
+    def keep(self, found: Mapping[str, PartitionRange]) -> None:
+        """Keep where a batch that is in the tables ends."""
+        for name, part in found.items():
+            self._next[name] = max(self._next.get(name, 0), part.last + 1)
+        partial_file = self._path.with_suffix(".part")
+        partial_file.write_bytes(msgspec.json.encode(self._next))
+        partial_file.replace(self._path)
 
 
 def read_records(records: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

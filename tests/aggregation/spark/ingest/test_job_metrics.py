@@ -1,42 +1,24 @@
 """What an ingest tells Prometheus."""
 
-import json
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent.processes.ports import free_port
 from aggregation.spark.errors import SparkSetupError
-from aggregation.spark.ingest.job_metrics import (
-    JobMetrics,
-    count_outstanding,
-    serve_metrics,
-    write_metrics,
-)
+from aggregation.spark.ingest.job_metrics import JobMetrics, serve_metrics, write_metrics
 from aggregation.spark.ingest.progress import IngestProgress
 from aggregation.spark.tables.schema import Table
 
 
-def topic(latest: dict[str, int], end: dict[str, int]) -> dict[str, Any]:
-    """Build what Spark 4.1 says of a topic."""
-    source = {"latestOffset": json.dumps({"t": latest}), "endOffset": json.dumps({"t": end})}
-    return {"sources": [source | {"metrics": {"maxOffsetsBehindLatest": "9"}}]}
-
-
-def files(left: int) -> dict[str, Any]:
-    """Build what Spark 4.1 says of a folder."""
-    source = {"endOffset": {"logOffset": 4}, "latestOffset": None}
-    return {"sources": [source | {"metrics": {"numFilesOutstanding": str(left)}}]}
-
-
 @pytest.fixture
 def metrics() -> JobMetrics:
-    done = IngestProgress(lines=10, malformed=1, batches=2, batch_s=1.5, latest_at=1_800_000_000.0)
+    done = IngestProgress(
+        lines=10, malformed=1, gone=4, batches=2, batch_s=1.5, latest_at=1_800_000_000.0
+    )
     done.appended[Table.TRANSITIONS] = 6
-    progress = {"/spool": files(3), "kafka://h/t": topic({"0": 10, "1": 20}, {"0": 10, "1": 15})}
-    return JobMetrics(done, lambda: progress)
+    return JobMetrics(done, lambda: {"/spool": 3, "kafka://h/t": 5})
 
 
 def test_file_has_what_was_done_and_what_is_left(metrics: JobMetrics, tmp_path: Path) -> None:
@@ -47,6 +29,7 @@ def test_file_has_what_was_done_and_what_is_left(metrics: JobMetrics, tmp_path: 
         "rebalance_ingest_lines_malformed_total 1.0",
         "rebalance_ingest_records_late_total 0.0",
         "rebalance_ingest_records_known_total 3.0",
+        "rebalance_ingest_records_gone_total 4.0",
         "rebalance_ingest_batches_total 2.0",
         "rebalance_ingest_batch_seconds_total 1.5",
         'rebalance_ingest_rows_appended_total{table="transitions"} 6.0',
@@ -56,12 +39,6 @@ def test_file_has_what_was_done_and_what_is_left(metrics: JobMetrics, tmp_path: 
         'rebalance_ingest_behind{source="/spool"} 3.0',
         'rebalance_ingest_behind{source="kafka://h/t"} 5.0',
     ]
-
-
-@pytest.mark.parametrize("text", ["", "FileStreamSourceOffset(3)", "null", "7", None])
-def test_an_offset_that_is_none_of_a_topic_leaves_nothing(text: str | None) -> None:
-    source: dict[str, Any] = {"endOffset": text, "latestOffset": text, "metrics": {}}
-    assert count_outstanding({"sources": [source]}) == 0
 
 
 def test_page_is_served_while_the_ingest_runs(metrics: JobMetrics) -> None:
@@ -89,10 +66,3 @@ def test_no_address_is_told(metrics: JobMetrics, address: str) -> None:
 def test_file_that_cannot_be_written_is_told(metrics: JobMetrics, tmp_path: Path) -> None:
     with pytest.raises(SparkSetupError, match=r"cannot write '.*': No such file or directory"):
         write_metrics(metrics, tmp_path / "none" / "ingest.prom")
-
-
-def test_a_source_that_has_not_said_a_thing_has_nothing_left() -> None:
-    assert (
-        count_outstanding({"sources": [{"latestOffset": None, "endOffset": None, "metrics": {}}]})
-        == 0
-    )
