@@ -47,6 +47,8 @@ class IncidentFacts:
     """Partitions that had to move, by the numbers that each member had before and after."""
     moved_s: float | None = None
     """The same in partition seconds: each for the length of its rebalance."""
+    handed_over: int | None = None
+    """The part of ``moved`` that members which stay give to others."""
     away_s: float | None = None
     """Partition seconds for which members that came back did not read their own."""
     group_type: str | None = None
@@ -81,6 +83,7 @@ def facts_of_incident(incident: Incident, group_type: str | None = None) -> Inci
         unread_s=cost.unread_partition_seconds,
         moved=cost.partitions_to_move,
         moved_s=cost.moved_partition_seconds,
+        handed_over=cost.partitions_handed_over,
         away_s=cost.away_partition_seconds,
         members=_names(member.client_id for member in incident.members),
         is_static=any(member.group_instance_id for member in incident.members),
@@ -108,6 +111,7 @@ def facts_of_row(row: Mapping[str, Any]) -> IncidentFacts:
         unread_s=row["unread_s"],
         moved=row["moved"],
         moved_s=row["moved_s"],
+        handed_over=row["handed_over"],
         away_s=row["away_s"],
         members=_names(row["members"] or ()),
         is_static=bool(row["is_static"]),

@@ -15,7 +15,7 @@ from aggregation.counterfactuals.lines import (
     pacing_lines,
     protocol_lines,
 )
-from aggregation.counterfactuals.savings import Saving
+from aggregation.counterfactuals.savings import Saving, sum_unread
 from aggregation.counterfactuals.timeouts import round_up
 from aggregation.incidents.model import DepartureMode, IncidentKind
 
@@ -29,18 +29,23 @@ PACED_REBALANCES = 4
 """Rebalances of a rollout by halves: each half goes, and comes back."""
 HEARTBEAT_S = 5.0
 """Default of the broker's group.consumer.heartbeat.interval.ms."""
+CLIENT_HEARTBEAT_S = 3.0
+"""Default of the clients' heartbeat.interval.ms."""
 FEWEST_PACED = 3
 """A smaller group has no larger steps."""
 
 
-def propose_cooperative(history: PastIncidents) -> Change | None:
+def propose_cooperative(
+    history: PastIncidents, heartbeat_s: float = CLIENT_HEARTBEAT_S
+) -> Change | None:
     """Propose the cooperative assignor: the rebalances stay, the partitions of others are read.
 
-    A partition that moves is given up in one round and taken in the next one, which takes as long:
-    it is unread for the length of the rebalance. Only those move that have to, by the numbers of
-    partitions that each member had before and after. The rest of the unread time is saved.
-    Incidents in which a member went without a word are left out: their unread time is mostly its
-    own. So are groups of other protocols, and of an assignor that is cooperative already.
+    Only those partitions move that have to, by the numbers that each member had before and after.
+    They are unread for the length of the rebalance. What a member that stays hands over is given
+    up in one round and taken in the next one. That takes as long, and at least a heartbeat's
+    interval: the others learn of it with their next heartbeats. The rest of the unread time is
+    saved. Incidents in which a member went without a word are left out: their unread time is mostly
+    its own. So are groups of other protocols, and of an assignor that is cooperative already.
     """
     now = latest(history.all, "assignor")
     if "cooperative" in (now or "").lower() or history.all[-1].group_type not in {None, "classic"}:
@@ -48,9 +53,9 @@ def propose_cooperative(history: PastIncidents) -> Change | None:
     savings = [
         Saving(incident=each, rebalances=0, unread_s=saved)
         for each in history.uncounted
-        if (saved := _unread_but_for(each, each.moved_s)) > 0.0
+        if (saved := _unread_but_for(each, _cooperative_s(each, heartbeat_s))) is not None
     ]
-    if not savings:
+    if (sum_unread(savings) or 0.0) <= 0.0:
         return None
     return Change(
         setting=ASSIGNOR,
@@ -64,12 +69,25 @@ def propose_cooperative(history: PastIncidents) -> Change | None:
     )
 
 
-def _unread_but_for(incident: IncidentFacts, left_s: float | None) -> float:
-    """Return the unread seconds of an orderly incident, but for those that are left; 0: unknown."""
-    is_orderly = all(each.how is DepartureMode.LEFT for each in incident.absences)
+def _cooperative_s(incident: IncidentFacts, heartbeat_s: float) -> float | None:
+    """Return the unread seconds of the partitions that have to move; None: unknown."""
+    if incident.moved_s is None or not incident.moved:
+        return incident.moved_s
+    longer_s = max(0.0, heartbeat_s - incident.moved_s / incident.moved)
+    return incident.moved_s + (incident.handed_over or 0) * longer_s
+
+
+def _unread_but_for(incident: IncidentFacts, left_s: float | None) -> float | None:
+    """Return the unread seconds of an orderly incident, but for those that are left.
+
+    Below 0: the setting makes this incident worse. None: unknown, or the incident is not orderly.
+    """
+    is_orderly = incident.kind in _ORDERLY and all(
+        each.how is DepartureMode.LEFT for each in incident.absences
+    )
     if incident.unread_s is None or left_s is None or not is_orderly:
-        return 0.0
-    return max(0.0, incident.unread_s - left_s) if incident.kind in _ORDERLY else 0.0
+        return None
+    return incident.unread_s - left_s
 
 
 def propose_consumer_protocol(
@@ -79,8 +97,7 @@ def propose_consumer_protocol(
 
     An owner reads until it gives a partition up, and reports that at once. The new owner learns of
     it with its next heartbeat: after half of the broker's interval, on average. The rest of the
-    unread time is saved. Incidents are left out as for the cooperative assignor, and where the
-    rebalances took less time than that.
+    unread time is saved. Incidents are left out as for the cooperative assignor.
     """
     if history.all[-1].group_type not in {None, "classic"}:
         return None
@@ -88,9 +105,9 @@ def propose_consumer_protocol(
         Saving(incident=each, rebalances=0, unread_s=saved)
         for each in history.uncounted
         if each.moved is not None
-        and (saved := _unread_but_for(each, each.moved * heartbeat_s / 2)) > 0.0
+        and (saved := _unread_but_for(each, each.moved * heartbeat_s / 2)) is not None
     ]
-    if not savings:
+    if (sum_unread(savings) or 0.0) <= 0.0:
         return None
     return Change(
         setting=GROUP_PROTOCOL,

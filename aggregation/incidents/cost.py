@@ -94,6 +94,8 @@ class NeededMoves(NamedTuple):
 
     number: int
     seconds: float
+    handed_over: int
+    """The part that members which stay give to others; the rest belonged to members that left."""
 
 
 def count_moves(draft: Draft, attributes: Attributes) -> NeededMoves:
@@ -104,7 +106,7 @@ def count_moves(draft: Draft, attributes: Attributes) -> NeededMoves:
     leave that the others learned of by their next heartbeats.
     """
     leaves = [each.at for each in draft.all_departures if each.how is DepartureMode.LEFT]
-    count, seconds, before = 0, 0.0, float("-inf")
+    count, seconds, handed_over, before = 0, 0.0, 0, float("-inf")
     for each in draft.rebalances:
         since, until = each.round.started_at, each.round.ended_at
         since = min([since, *(at for at in leaves if before < at < since)])
@@ -113,8 +115,14 @@ def count_moves(draft: Draft, attributes: Attributes) -> NeededMoves:
             for member in attributes.changes_of_member
             if (owned := attributes.count_owned(member, until + SLACK_S))
         )
-        count, seconds, before = count + gained, seconds + gained * (until - since), until
-    return NeededMoves(count, seconds)
+        freed = sum(
+            attributes.count_owned(each.member.key, attributes.stop_of(each))
+            for each in draft.all_departures
+            if before < each.at <= until
+        )
+        count, seconds = count + gained, seconds + gained * (until - since)
+        handed_over, before = handed_over + max(0, gained - freed), until
+    return NeededMoves(count, seconds, handed_over)
 
 
 def _incident_of(

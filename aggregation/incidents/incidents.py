@@ -257,6 +257,7 @@ def _cost(
         away_partition_seconds=None if unread is None else count_away(draft, attributes),
         partitions_to_move=None if needed is None else needed.number,
         moved_partition_seconds=None if needed is None else needed.seconds,
+        partitions_handed_over=None if needed is None else needed.handed_over,
     )
 
 

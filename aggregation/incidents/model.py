@@ -147,6 +147,8 @@ class Cost:
     """Partitions that had to move, by the numbers that each member had before and after."""
     moved_partition_seconds: float | None = None
     """The same, each for the length of its rebalance."""
+    partitions_handed_over: int | None = None
+    """The part of them that a member which stays gives to another one."""
 
 
 class RelatedCause(NamedTuple):

@@ -45,7 +45,7 @@ UNREAD_OFF_S, UNREAD_SHARE = 2.0, 0.25
 PAGE = Path(__file__).parents[2] / "docs" / "backtests.md"
 Settings = Mapping[str, str]
 _numbers = count(1)
-_CLIENT = "librdkafka"
+_ASSIGNOR = "partition.assignment.strategy"
 PATIENT = {"session.timeout.ms": "10000", "max.poll.interval.ms": "60000"}
 
 
@@ -69,6 +69,8 @@ class Scene:
     """What the first run has set."""
     work_s: float = 0.0
     """How long members work between two polls, as those do that write batches to a database."""
+    program: str = "librdkafka"
+    """The client of its members, as lines to paste name it: this one, or Java."""
 
 
 class Outcome(NamedTuple):
@@ -118,8 +120,11 @@ class Backtest:
 class Actors:
     """The members of one run. The scene moves them."""
 
-    def __init__(self, group: LiveGroup, settings: Settings, work_s: float) -> None:
-        self.group, self.settings, self._work_s = group, settings, work_s
+    def __init__(
+        self, group: LiveGroup, settings: Settings, work_s: float, java: Path | None
+    ) -> None:
+        """``java`` is the cache of Java's clients, if members are of them."""
+        self.group, self.settings, self._work_s, self._java = group, settings, work_s, java
         self.members: dict[str, MemberProcess] = {}
         self.pauses: list[Pause] = []
         self.since = time.time()
@@ -128,6 +133,9 @@ class Actors:
         """Start a member; a value in angle brackets is the member's own name."""
         own = {k: name if value.startswith("<") else value for k, value in self.settings.items()}
         own["work.s"] = str(self._work_s)
+        if self._java is not None:
+            self.members[name] = self.group.start_java(name, self._java, own | more)
+            return
         named = {key.replace(".", "_"): value for key, value in (own | more).items()}
         self.members[name] = self.group.start(name, **named)
 
@@ -219,16 +227,24 @@ def _stall(actors: Actors) -> None:
         actors.rest(4.0)
 
 
-def _scale(actors: Actors) -> None:
+def _scale(actors: Actors, *days: str) -> None:
+    """Scale out and in, each day."""
     actors.begin(4)
-    for name in ("m5", "m6"):
-        actors.start(name)
-        actors.settle()
-        actors.rest(4.0)
-    for name in ("m5", "m6"):
-        actors.members.pop(name).close()
-        actors.settle()
-        actors.rest(4.0)
+    for day in days or ("day",):
+        extra = [f"{day}-{index}" for index in (1, 2)]
+        for name in extra:
+            actors.start(name)
+            actors.settle()
+            actors.rest(4.0)
+        for name in extra:
+            actors.members.pop(name).close()
+            actors.settle()
+            actors.rest(4.0)
+
+
+def _scale_often(actors: Actors) -> None:
+    """Scale several times: how long members wait for each other's polls differs each time."""
+    _scale(actors, "monday", "tuesday", "wednesday")
 
 
 def _start_all(actors: Actors) -> None:
@@ -236,6 +252,10 @@ def _start_all(actors: Actors) -> None:
     for index in range(1, 6):
         actors.start(f"m{index}", start_at=str(now + 2.0 * index))
     actors.settle()
+
+
+def _propose_cooperative(history: PastIncidents) -> Change | None:
+    return propose_cooperative(history, heartbeat_s=0.5)  # the members' own
 
 
 def _propose_protocol(history: PastIncidents) -> Change | None:
@@ -263,7 +283,13 @@ SCENES = (
         play=_stall,
         work_s=2.0,
     ),
-    Scene(name="cooperative for eager, scaling", rule=propose_cooperative, play=_scale),
+    Scene(
+        name="cooperative for eager, scaling",
+        rule=_propose_cooperative,
+        play=_scale_often,
+        work_s=2.0,
+        program="Java",
+    ),
     Scene(name="KIP-848 for classic, scaling", rule=_propose_protocol, play=_scale),
     Scene(
         name="initial delay in a mass start",
@@ -301,10 +327,11 @@ def backtest(scene: Scene, folder: Path, cache: Path) -> Backtest:
     if change is None:
         raise LookupError(f"{scene.name}: no proposal for {first}")
     lines = dict(change.lines)
-    client = dict(scene.client) | _settings(lines.get(_CLIENT, ""))
+    client = dict(scene.client) | _settings(lines.get(scene.program, ""))
     if client.get("group.protocol") == "consumer":
         client = {key: text for key, text in client.items() if key != "session.timeout.ms"}
-    broker = dict(scene.broker) | (_settings(lines["broker"]) if _CLIENT not in lines else {})
+    is_of_broker = scene.program not in lines
+    broker = dict(scene.broker) | (_settings(lines["broker"]) if is_of_broker else {})
     second = _run(scene, client, broker, folder / "second", cache)
     return Backtest(scene=scene, change=change, first=first, second=second)
 
@@ -312,12 +339,15 @@ def backtest(scene: Scene, folder: Path, cache: Path) -> Backtest:
 def _settings(text: str) -> dict[str, str]:
     """Return the settings of lines to paste."""
     lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return dict(line.split("=", 1) for line in lines)
+    found = dict(line.split("=", 1) for line in lines)
+    if _ASSIGNOR in found:
+        found[_ASSIGNOR] = found[_ASSIGNOR].partition(",")[0]  # after its second deploy
+    return found
 
 
 def _run(scene: Scene, client: Settings, broker: Settings, folder: Path, cache: Path) -> Outcome:
     """Play a scene once."""
-    with _stage(scene.work_s, client, broker, folder, cache) as (actors, spool):
+    with _stage(scene, client, broker, folder, cache) as (actors, spool):
         scene.play(actors)
         ended = time.time()
         group = actors.group.group
@@ -349,7 +379,7 @@ def _run(scene: Scene, client: Settings, broker: Settings, folder: Path, cache: 
 
 @contextmanager
 def _stage(
-    work_s: float, client: Settings, broker: Settings, folder: Path, cache: Path
+    scene: Scene, client: Settings, broker: Settings, folder: Path, cache: Path
 ) -> Iterator[tuple[Actors, Path]]:
     """Give a group of a cluster of its own, behind a standalone agent's proxy, and its spool."""
     name = f"backtest-{next(_numbers)}"
@@ -364,7 +394,8 @@ def _stage(
         agent = stack.enter_context(Observer(logs, folder / "agent", sources, "standalone"))
         agent.wait_ready()
         group = LiveGroup(stack, logs, listens, name, name)
-        yield Actors(group, client, work_s), folder / "agent" / "spool"
+        java = cache if scene.program == "Java" else None
+        yield Actors(group, client, scene.work_s, java), folder / "agent" / "spool"
 
 
 _HEAD = """\

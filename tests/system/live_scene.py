@@ -9,7 +9,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count, pairwise
@@ -22,10 +22,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.cli.explain import as_text
 from agent.client.api_client import ask
+from agent.lab.artifacts import BROKER_VERSION
 from agent.lab.lab import Lab
 from agent.processes.ports import HOST, free_port
 from aggregation.explain.explanation import Explanation
 from aggregation.incidents.answers import IncidentAnswer
+from tests.system.corpus.programs import member_command
 from tests.system.observer import Observer
 from tests.system.repeated_looks import RepeatedLooks
 
@@ -44,6 +46,12 @@ QUICK = {
     "topic.metadata.refresh.interval.ms": "1000",
     "auto.offset.reset": "earliest",
     "debug": "cgrp",  # its log shows why it leaves, which the wire does not
+}
+QUICK_JAVA = {
+    "session.timeout.ms": "10000",
+    "heartbeat.interval.ms": "500",
+    "metadata.max.age.ms": "3000",
+    "auto.offset.reset": "earliest",
 }
 NEW_PROTOCOL = {
     key: value
@@ -187,10 +195,20 @@ class LiveGroup:
         own = {key.replace("_", "."): value for key, value in settings.items()}
         kept = NEW_PROTOCOL if own.get("group.protocol") == "consumer" else QUICK
         arguments = [f"{key}={value}" for key, value in (named | kept | own).items()]
-        command = [sys.executable, "-P", str(_SCRIPT), self.topic, *arguments]
-        return self._stack.enter_context(
-            MemberProcess(name, command, self._logs / f"{name}.log", self.happened)
+        return self._enter(
+            name, [sys.executable, "-P", str(_SCRIPT), self.topic, *arguments], "log"
         )
+
+    def start_java(self, name: str, cache: Path, settings: Mapping[str, str]) -> MemberProcess:
+        """Start a member of Java's client; it joins by itself."""
+        named = {"bootstrap.servers": self.bootstrap, "group.id": self.group, "client.id": name}
+        own = QUICK_JAVA | settings | named | {"driver.topics": self.topic}
+        command = member_command(BROKER_VERSION, self._logs / f"{name}.log", cache)
+        return self._enter(name, [*map(str, command), *(f"{k}={v}" for k, v in own.items())], "err")
+
+    def _enter(self, name: str, command: list[str], suffix: str) -> MemberProcess:
+        log = self._logs / f"{name}.{suffix}"
+        return self._stack.enter_context(MemberProcess(name, command, log, self.happened))
 
     def forget(self, member: str) -> None:
         """Forget the events of a process that was killed: the next one has its name."""

@@ -62,6 +62,7 @@ INCIDENT = T.StructType(
         T.StructField("away_partition_seconds", T.DoubleType()),
         T.StructField("partitions_to_move", T.LongType()),
         T.StructField("moved_partition_seconds", T.DoubleType()),
+        T.StructField("partitions_handed_over", T.LongType()),
     ]
 )
 """``client_id`` and ``host`` are of the first of ``members``; ``detail`` and ``also`` are JSON."""
@@ -121,6 +122,7 @@ def incident_row(incident: Incident, app: str, group_type: str) -> dict[str, Any
         "away_partition_seconds": _rounded(cost.away_partition_seconds),
         "partitions_to_move": cost.partitions_to_move,
         "moved_partition_seconds": _rounded(cost.moved_partition_seconds),
+        "partitions_handed_over": cost.partitions_handed_over,
     }
 
 

@@ -128,6 +128,9 @@ INCIDENTS: Table = {
     "moved_partition_seconds": _c(
         "double", "The same, each for the length of its rebalance", _S, _COUNTED
     ),
+    "partitions_handed_over": _c(
+        "bigint", "The part of them that a member which stayed gave to another", _N, _COUNTED
+    ),
     "batch": _BATCH,
 }
 REBALANCES: Table = {

@@ -44,6 +44,7 @@ def _facts(draw: st.DrawFn, number: int) -> IncidentFacts:
         unread_s=draw(_maybe(_SECONDS)),
         moved=draw(st.none() | st.integers(0, 40)),
         moved_s=draw(_maybe(_SECONDS)),
+        handed_over=draw(st.none() | st.integers(0, 40)),
         away_s=draw(_maybe(_SECONDS)),
         members=tuple(f"m{n}" for n in range(draw(st.integers(0, 5)))),
         absences=absences,

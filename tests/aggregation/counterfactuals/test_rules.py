@@ -2,9 +2,10 @@
 
 import pytest
 
-from aggregation.counterfactuals.change import Change, Confidence
+from aggregation.counterfactuals.change import Change, Confidence, PastIncidents
 from aggregation.counterfactuals.changes import find_changes
 from aggregation.counterfactuals.facts import IncidentFacts
+from aggregation.counterfactuals.shape_rules import propose_cooperative
 from aggregation.counterfactuals.timeouts import choose, draw_curve, round_up
 from tests.aggregation.counterfactuals.given import H, K, away, incident
 
@@ -172,6 +173,22 @@ class TestShape:
         assert change.unread_avoided_s == pytest.approx(20.0)
         assert change.rebalances_avoided == 0
         assert change.confidence is Confidence.LOW
+
+    def test_cooperative_hands_over_in_a_second_round_after_a_heartbeat(self) -> None:
+        """Two of three partitions come from members that stay; the heartbeat's interval is 3 s."""
+        join = incident(
+            "j", K.MEMBER_JOINED, unread_s=20.0, moved=3, moved_s=3 * 1.0, handed_over=2
+        )
+        change = changes(join)["partition.assignment.strategy"]
+        assert change.unread_avoided_s == pytest.approx(20.0 - 1.0 - 2 * 3.0)
+
+    def test_second_round_takes_as_long_as_a_long_first_one(self) -> None:
+        join = incident(
+            "j", K.MEMBER_JOINED, unread_s=90.0, moved=3, moved_s=3 * 10.0, handed_over=3
+        )
+        change = propose_cooperative(PastIncidents([join], [join]))
+        assert change is not None
+        assert change.unread_avoided_s == pytest.approx(60.0)
 
     def test_cooperative_needs_moves_and_an_eager_group(self) -> None:
         assert not changes(incident("j", K.MEMBER_JOINED, unread_s=50.0))

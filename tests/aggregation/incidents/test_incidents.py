@@ -699,6 +699,7 @@ class TestWhatNoSettingSaves:
         found = self.history()
         (first, second) = found.rebalances
         assert found.cost.partitions_to_move == 3
+        assert found.cost.partitions_handed_over == 2
         assert found.cost.moved_partition_seconds == pytest.approx(
             2 * (first.ended_at - 100.0) + (second.ended_at - second.started_at)
         )

@@ -68,6 +68,12 @@ def fleet_command(version: str, log: Path, cache: Path) -> list[str | Path]:
     return _command("FleetDriver", [compiled, *fetch(clients(version), cache)], log, cache)
 
 
+def member_command(version: str, log: Path, cache: Path) -> list[str | Path]:
+    """Return the command of a consumer that reports its events' times; its properties follow."""
+    compiled = _compiled("MemberDriver", clients(OLDEST_CLIENT), cache)
+    return _command("MemberDriver", [compiled, *fetch(clients(version), cache)], log, cache)
+
+
 def connect(version: str) -> tuple[Artifact, ...]:
     """Return a Connect worker with the file connectors; 4.x brings Log4j 2, 3.x reload4j."""
     log4j2 = (
