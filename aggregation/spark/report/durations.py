@@ -13,7 +13,7 @@ WITH buckets AS (
   WHERE what = 'duration' AND $period
   GROUP BY $keys, kind, bucket
 ), ranks AS (
-  SELECT *, power(2, (bucket + 0.5) / 8) AS middle_s,
+  SELECT *, least(power(2, (bucket + 0.5) / 8), longest) AS middle_s,
          sum(times) OVER (PARTITION BY $keys, kind ORDER BY bucket) AS up_to,
          sum(times) OVER (PARTITION BY $keys, kind) AS total
   FROM buckets
@@ -58,7 +58,7 @@ SECTION = Section(
     title="How long they took",
     note="From the first member's start to the last member's end, in seconds; the member columns "
     "are single members' episodes. The longest is exact. Other lengths are in buckets that "
-    "grow by 9 %, and the middle of one is shown. What has no start or end has no length here.",
+    "grow by 9 %, and the middle of one is shown, or the longest in it if that is less. What has no start or end has no length here.",
     empty="No rebalance began in this period.",
     query=QUERY,
     preaggregation=PreAggregation.GROUPS,

@@ -191,6 +191,11 @@ def test_longest_rebalance_is_exact(context: ReportContext) -> None:
     assert rows["quiet"].max_s == 3.0
 
 
+def test_no_percentile_is_longer_than_the_longest(context: ReportContext) -> None:
+    for row in by_group(context, durations.SECTION).values():
+        assert row.p50_s <= row.p95_s <= row.p99_s <= row.max_s
+
+
 def test_new_software_of_a_group_is_one_change(store: RollupStore) -> None:
     rows = store.rollups().where("what = 'change'").collect()
     assert [(row.group, row.day.day, row.kind, row.last_reason) for row in rows] == [
