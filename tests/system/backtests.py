@@ -402,8 +402,10 @@ _HEAD = """\
 # Backtests
 
 What a proposal of the report predicts, and what happens when it is followed. Each scene is played
-twice with real consumers (librdkafka) and a real broker: without the setting, and with the lines
-that the proposal gives to paste. The prediction comes from the records of the first run alone.
+twice with real consumers and a real broker: without the setting, and with the lines that the
+proposal gives to paste. The prediction comes from the records of the first run alone. The clients
+are librdkafka; for the cooperative assignor they are Java's, whose members work two seconds between
+two polls on average, and the scene is played three times in a row.
 
 All numbers "before" and "predicted" come from the agent's records of the first run. What happened
 comes from the second run: rebalances (new generations or group epochs) from its records, unread
