@@ -202,7 +202,7 @@ class LiveGroup:
     def start_java(self, name: str, cache: Path, settings: Mapping[str, str]) -> MemberProcess:
         """Start a member of Java's client; it joins by itself."""
         named = {"bootstrap.servers": self.bootstrap, "group.id": self.group, "client.id": name}
-        own = QUICK_JAVA | settings | named | {"driver.topics": self.topic}
+        own = QUICK_JAVA | dict(settings) | named | {"driver.topics": self.topic}
         command = member_command(BROKER_VERSION, self._logs / f"{name}.log", cache)
         return self._enter(name, [*map(str, command), *(f"{k}={v}" for k, v in own.items())], "err")
 
