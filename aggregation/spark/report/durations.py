@@ -58,8 +58,8 @@ SECTION = Section(
     title="How long they took",
     note="From the first member's start to the last member's end, in seconds; the member columns "
     "are single members' episodes. The longest is exact. Other lengths are in buckets that "
-    "grow by 9 %, and the middle of one is shown, or the longest in it if that is less. What has no "
-    "start or end has no length here.",
+    "grow by 9 %, and the middle of one is shown, or the longest in it if that is less. What has "
+    "no start or end has no length here.",
     empty="No rebalance began in this period.",
     query=QUERY,
     preaggregation=PreAggregation.GROUPS,
