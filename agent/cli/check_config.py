@@ -1,14 +1,13 @@
 """``rebalance-agent check-config``: a configuration, checked and with its defaults."""
 
-from collections import Counter
 from pathlib import Path
 
 import click
 import yaml
 
+from agent.errors import ConfigError
 from agent.wiring.agent_config import effective, load
-from agent.wiring.sources import make_sources
-from agent.wiring.web import WebWiring
+from agent.wiring.config_faults import find_faults
 
 
 @click.command(epilog="\b\nExample:\n  rebalance-agent check-config -c agent.yaml\n")
@@ -25,9 +24,10 @@ from agent.wiring.web import WebWiring
 def check_config(config_file: Path) -> None:
     """Check a configuration, log rules too, and print it with its defaults, secrets hidden.
 
-    The web configuration and its certificates are read, too. Needs no broker and touches no state.
+    All faults are printed at once. The web configuration, certificates and files of secrets are
+    read, too. Needs no broker and touches no state.
     """
-    config = load(config_file)
-    make_sources(config, {})
-    WebWiring(config.web, Counter())
-    click.echo(yaml.safe_dump(effective(config), sort_keys=False), nl=False)
+    faults = find_faults(config_file)
+    if faults:
+        raise ConfigError("\n".join(faults))
+    click.echo(yaml.safe_dump(effective(load(config_file)), sort_keys=False), nl=False)

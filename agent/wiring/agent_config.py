@@ -135,7 +135,19 @@ def load(
 
     """
     document, where = read_yaml(path, environ), f"{path}: "
-    _override(document, overrides or Overrides(), where)
+    return build(document, where, overrides or Overrides(), environ)
+
+
+def build(
+    document: dict[str, Any], where: str, overrides: Overrides, environ: Mapping[str, str]
+) -> AgentConfig:
+    """Check a file's content, and complete it; ``where`` begins each error.
+
+    Raises:
+        ConfigError: as `load`.
+
+    """
+    _override(document, overrides, where)
     _override_workload(document, environ, where)
     limits = decode(LimitsConfig, document.get("limits", {}), join(where, "limits"))
     sources = document.get("sources")

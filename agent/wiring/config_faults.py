@@ -1,0 +1,99 @@
+"""All faults of a configuration file at once, and of the files that it names.
+
+Theory of operation. A configuration is checked as a whole, and the check ends at its first fault.
+The key of that fault is taken out and the rest is checked again, until nothing is wrong. A key that
+is missed only since then is no fault of the file, so its section is taken out.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from agent.config.hub import read_token
+from agent.config.yaml_loader import read_yaml
+from agent.errors import RebalanceAgentError
+from agent.wiring.agent_config import AgentConfig, Overrides, build
+from agent.wiring.sources import make_sources
+from agent.wiring.web import WebWiring
+
+_KEY = re.compile(r"([a-z_]+)(?:\[(\d+)\])?(?:\.([a-z_]+))?")
+_REQUIRED = ("sources",)
+"""The key that each configuration needs."""
+_MISSING = object()
+
+
+def find_faults(path: Path, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return one message for each fault of the file, and of what it names."""
+    try:
+        document, where = read_yaml(path, environ), f"{path}: "
+    except RebalanceAgentError as error:
+        return [str(error)]
+    faults, removed = list[str](), set[tuple[str, ...]]()
+    while True:
+        try:
+            config = build(deepcopy(document), where, Overrides(), environ)
+        except RebalanceAgentError as error:
+            text = str(error)
+            key = _find_key(text.removeprefix(where))
+            if key not in removed:
+                faults.append(text)
+            if not _remove(document, key, removed):
+                return faults
+        else:
+            return faults + list(_check_files(config))
+
+
+def _find_key(text: str) -> tuple[str, ...]:
+    """Return the key that a message begins with: a section and its own, or a source."""
+    match = _KEY.match(text)
+    if match is None:
+        return ()
+    section, number, name = match.groups()
+    return tuple(part for part in (section, number or name) if part)
+
+
+def _remove(document: dict[str, Any], key: tuple[str, ...], removed: set[tuple[str, ...]]) -> bool:
+    """Take a key out, or its section where that does not help; False: neither is there."""
+    section = document.get(key[0]) if key else None
+    if len(key) > 1 and key not in removed:
+        removed.add(key)
+        if isinstance(section, list):
+            section[int(key[1])] = {"type": "logs", "paths": [f"/{key[1]}"]}
+            return True
+        if isinstance(section, dict) and key[1] in section:
+            del section[key[1]]
+            return True
+    is_new = bool(key) and key[:1] not in removed
+    removed |= {key, key[:1]}
+    if key[:1] == _REQUIRED:
+        document[key[0]] = [{"type": "logs", "paths": ["/"]}]
+        return is_new
+    return document.pop(key[0], _MISSING) is not _MISSING if key else False
+
+
+def _check_files(config: AgentConfig) -> Iterator[str]:
+    """Yield what `run` would refuse of the files that the configuration names."""
+    checks: list[Callable[[], object]] = [
+        lambda: make_sources(config, {}),
+        lambda: WebWiring(config.web, Counter()),
+        lambda: read_token(config.hub.token_file),
+        lambda: _check_otlp(config),
+    ]
+    found = list[str]()
+    for check in checks:
+        try:
+            check()
+        except RebalanceAgentError as error:
+            found.append(str(error))
+    yield from dict.fromkeys(found)  # the hub's token is also its source's
+
+
+def _check_otlp(config: AgentConfig) -> None:
+    if config.otlp is not None:
+        from agent.outputs.otlp.senders import OtlpSender  # noqa: PLC0415 - an extra, and large
+
+        OtlpSender(config.otlp).close()

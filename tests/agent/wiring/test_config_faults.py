@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import pytest
+
+from agent.wiring.config_faults import find_faults
+
+_WRONG = """\
+role: huub
+sources: [{{type: logs, paths: []}}, {{type: nope}}, {{type: logs, paths: [/a], labels: 1}}]
+web: {{listen: ["127.0.0.1:99999"], telemetry_path: metrics, config_file: {folder}/web.yaml}}
+limits: {{memory: 1MiB, members: many}}
+samples: {{spool: {{max_bytes: lots}}}}
+timezone: Nowhere
+unknown: 1
+hub: {{push_to: ["https://user:pw@hub:1"], token_file: {folder}/token}}
+"""
+
+
+def faults(folder: Path, text: str) -> list[str]:
+    (folder / "agent.yaml").write_text(text)
+    return [
+        fault.replace(f"{folder}/", "") for fault in find_faults(folder / "agent.yaml", environ={})
+    ]
+
+
+def test_all_faults_are_found_at_once(tmp_path: Path) -> None:
+    found = faults(tmp_path, _WRONG.format(folder=tmp_path))
+
+    assert sorted(fault.rpartition("yaml: ")[2].partition(":")[0] for fault in found) == [
+        "cannot be read",
+        "hub.push_to[0]",
+        "hub.token_file",
+        "limits.members",
+        "limits.memory",
+        "role",
+        "samples.spool.max_bytes",
+        "sources[0].paths",
+        "sources[1].type",
+        "sources[2].labels",
+        "timezone",
+        "unknown",
+        "web.listen[0]",
+        "web.telemetry_path",
+    ]
+    assert "web.yaml: cannot be read: No such file or directory" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("", ["sources"]),
+        ("sources: 1\nweb: {listen: []}\n", ["sources", "web.listen"]),
+        ("web: 1\n", ["sources", "web"]),
+        ("sources: [1, {type: logs}]\n", ["sources[0]", "sources[1]"]),
+        ("- 1\n", ["found list, wanted a mapping of sections"]),
+        ("sources: [{type: logs, paths: [/a]}]\n", []),
+    ],
+)
+def test_a_fault_hides_no_other(tmp_path: Path, text: str, keys: list[str]) -> None:
+    found = [fault.removeprefix("agent.yaml: ") for fault in faults(tmp_path, text)]
+
+    assert len(found) == len(keys)
+    assert all(any(fault.startswith(key) for fault in found) for key in keys)
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        "otlp: {{endpoint: 'http://127.0.0.1:1', headers_file: {0}}}",
+        "otlp: {{endpoint: 'https://127.0.0.1:1', ca_file: {0}}}",
+        "hub: {{push_to: ['https://hub:1'], token_file: {0}}}",
+        "web: {{config_file: {0}}}",
+    ],
+)
+def test_a_file_that_run_cannot_read_is_a_fault(tmp_path: Path, section: str) -> None:
+    text = "sources: [{type: logs, paths: [/a]}]\n" + section.format(tmp_path / "nowhere")
+
+    (fault,) = faults(tmp_path, text)
+
+    assert "nowhere" in fault
+    assert "No such file" in fault
