@@ -378,6 +378,8 @@ class LineParser:
             stream = self.streams.find(origin, entry.host)
             self._news = self._news or len(self.streams.names) != known
         stamp = self.stamper.find(text, arrival_at)
+        if stamp is not None:
+            stamp = self.stamper.place_day(stamp, entry.at)
         is_alone = matchers is not self._finder.matchers  # it continues no other
         if stamp is not None and is_alone and self._reader is not None:
             self._repeated.keep(raw, stamp, (self._reader, event))

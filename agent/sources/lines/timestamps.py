@@ -103,6 +103,7 @@ class _Form:
 
     def __init__(self, core: str, rest: str = _NEVER) -> None:
         self._core, self._rest = core, rest
+        self.has_year = "<year>" in core or "<epoch>" in core
         self.is_dated = "<year>" in core and "<day>" in core and "<second>" in core
 
     @cached_property
@@ -269,6 +270,15 @@ class TimestampReader:
         """Return the time (Unix seconds) of a line with `begin`, from its seconds."""
         self._last_at = at = self._minute_at + float(seconds.replace(b",", b"."))
         return at
+
+    def place_day(self, at: float, known_at: float | None) -> float:
+        """Return the last time found, on the day that a collector's time (Unix seconds) shows.
+
+        A form without a date is of the day of its arrival, which may be long after.
+        """
+        if known_at is None or self._form.has_year:
+            return at
+        return at + round((known_at - at) / _DAY_S) * _DAY_S
 
     def find(self, text: str, arrival_at: float) -> float | None:
         """Return the timestamp in the head of ``text`` as Unix seconds, None without one."""

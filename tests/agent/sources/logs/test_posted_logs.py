@@ -257,6 +257,15 @@ BEHIND = (
     "{text} - 2026-11-20 13:20:{second}",
     "{text}\t2026-11-20 13:20:{second},123",
 )
+CLOCK = (
+    "13:20:05.123 [main] INFO o.a.k.C -- [Consumer clientId=c, groupId=pay] "
+    "Request joining group due to: group is already rebalancing"
+)
+DATED_AROUND = (
+    f"2026-11-20T13:20:05.123456789Z stdout F {CLOCK}",
+    json.dumps({"@timestamp": "2026-11-20T13:20:05.123Z", "message": CLOCK}),
+    f"build\tRun tests\t2026-11-20T13:20:05.1234567Z {CLOCK}",
+)
 ZEROLOG = (
     "1:20PM INF joined group=pay member_id=" + MEMBER + " generation=1",
     "1:21PM INF heartbeat errored err=REBALANCE_IN_PROGRESS group=pay",
@@ -285,6 +294,16 @@ def test_time_behind_the_message_dates_it(form: str, tmp_path: Path) -> None:
     assert row["ts"].startswith("2026-11-20T13:20:06")
     assert row["reason"] == "group is already rebalancing"
     assert not done.stderr
+
+
+@pytest.mark.parametrize("line", DATED_AROUND)
+def test_clock_has_the_day_of_the_collectors_time(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_text(line + "\n")
+
+    done = CliRunner().invoke(main, ["replay", "--source", "logs", "--timezone", "UTC", str(path)])
+
+    assert json.loads(done.stdout)["ts"] == "2026-11-20T13:20:05.123000Z"
 
 
 def test_zerologs_console_has_a_clock_of_minutes(tmp_path: Path) -> None:
