@@ -224,6 +224,31 @@ POSTS = {
         ],
         [],
     ),
+    **{
+        f"a reason that is cut without a sign: {reason}": (
+            [java("13:20:05", f"Request joining group due to: {reason}")],
+            [],
+        )
+        for reason in (
+            "group is alr",
+            "offset commit failed si",
+            "need to re-join with the gi",
+            "need to revoke part",
+            "consumer pro-act",
+            "encountered UNKNOWN_MEM",
+            "encountered ILLEGAL_GENERATION from Hear",
+            "cached metadata has ch",
+            "subscription has changed fr",
+            "rebalance failed due to The coord",
+        )
+    },
+    **{
+        f"a user's own reason: {reason}": (
+            [java("13:20:05", f"Request joining group due to: {reason}")],
+            [("pay", 6)],
+        )
+        for reason in ("need to rebalance now", "group is uneven", "rebalance", "ops")
+    },
     "a piece of an object, with escaped quotes": (
         [
             (
