@@ -19,6 +19,8 @@ from metrics.tracking.source_traits import BROKER_SOURCES
 
 DROPPED_GROUP = RebalanceStatus.DROPPED_GROUP
 _OUTSIDE = {RebalanceStatus.NEW_MEMBER, RebalanceStatus.UNKNOWN_MEMBER, DROPPED_GROUP}
+_SAME_LEAVE_S = 1.0
+"""A log's line about a drop and the leave on the wire are of the same moment."""
 _REMOVAL_S = 0.1
 """A coordinator that removes a member begins the others' rebalance within milliseconds."""
 JOINED = "joined"
@@ -132,10 +134,30 @@ def segments(records: Sequence[Sample], now: float) -> list[Segment]:
             notes += _note(record)
         else:
             chains[record.scope, record.client_id, record.episode].append(record)
-    found = [segment for chain in chains.values() for segment in _cut(chain, now)] + notes
+    found = [segment for chain in chains.values() for segment in _cut(chain, now)]
     return sorted(
-        found, key=lambda segment: (segment.started_at, segment.member.key, segment.scope)
+        _take_late_drops(found, notes),
+        key=lambda segment: (segment.started_at, segment.member.key, segment.scope),
     )
+
+
+def _take_late_drops(found: list[Segment], notes: list[Segment]) -> list[Segment]:
+    """Return all segments; a drop that a log reported late explains the leave without a reason.
+
+    On the wire a close and a drop are the same request below 3.2, and it waits for the log some
+    seconds only. A line that is read later moves nothing, and is noted.
+    """
+    drops = [note for note in notes if note.steps and note.steps[0].code is DROPPED_GROUP]
+    for drop in drops:
+        for number, left in enumerate(found):
+            is_near = abs(left.started_at - drop.started_at) <= _SAME_LEAVE_S
+            is_bare = left.outcome is Outcome.LEFT and not any(step.reason for step in left.steps)
+            if is_near and is_bare and left.member.key == drop.member.key:
+                steps = (replace(drop.steps[0], masked=False),)
+                found[number] = replace(left, steps=steps, outcome=None)
+                notes = [note for note in notes if note is not drop]
+                break
+    return found + notes
 
 
 def _note(record: Sample) -> list[Segment]:

@@ -563,6 +563,34 @@ class TestRemovalByBroker:
         assert len(found.rebalances) == 1
 
 
+@pytest.mark.parametrize(("late", "gap"), [(0.5, 0.01), (8.0, 0.01), (8.0, -0.4)])
+def test_a_drop_whose_log_is_read_late_is_no_restart(late: float, gap: float) -> None:
+    """The wire shows a leave without a reason, and waits for the log some seconds only."""
+
+    def on_wire(each: Signal) -> Signal:
+        member = replace(each.member, origin="10.0.0.1:5", member_id="a-1")
+        return replace(each, source=SourceKind.WIRE, member=member)
+
+    start = [
+        pair for each in START for pair in (each, on_wire(each)) if each.member == A or pair is each
+    ]
+    drop = raised(5, 100.0 + gap, A, reason="consumer poll timeout has expired.")
+    back = round_of(3, 112.0, A, causes={"a": NEW})
+    arrivals = [(each.at, each) for each in start]
+    arrivals += [(each.at, each) for each in [*round_of(2, 100.5, B, C), *round_of(3, 112.0, B, C)]]
+    arrivals += [(each.at, on_wire(each)) for each in [left(100.0, A), *back]]
+    arrivals += [(each.at + late, each) for each in [drop, *back]]
+    tracker, out = Tracker(StatusConfig()), list[Sample]()
+    for at, each in sorted(arrivals, key=lambda pair: pair[0]):
+        out += [*tracker.advance(at), *tracker.apply(each)]
+    out += tracker.flush()
+
+    (found,) = analyze(sorted(out, key=lambda record: record.ts)).incidents[1:]
+
+    assert kinds([found]) == [(K.POLL_TIMEOUT, ["a"])]
+    assert went(found) == [("a", DepartureMode.DROPPED, True)]
+
+
 class TestInVain:
     def test_never_joined_and_was_removed_for_it(self) -> None:
         """Its callback blocked for longer than the coordinator waits."""
