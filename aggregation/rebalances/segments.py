@@ -147,17 +147,28 @@ def _take_late_drops(found: list[Segment], notes: list[Segment]) -> list[Segment
     On the wire a close and a drop are the same request below 3.2, and it waits for the log some
     seconds only. A line that is read later moves nothing, and is noted.
     """
-    drops = [note for note in notes if note.steps and note.steps[0].code is DROPPED_GROUP]
-    for drop in drops:
-        for number, left in enumerate(found):
-            is_near = abs(left.started_at - drop.started_at) <= _SAME_LEAVE_S
-            is_bare = left.outcome is Outcome.LEFT and not any(step.reason for step in left.steps)
-            if is_near and is_bare and left.member.key == drop.member.key:
-                steps = (replace(drop.steps[0], masked=False),)
-                found[number] = replace(left, steps=steps, outcome=None)
-                notes = [note for note in notes if note is not drop]
-                break
-    return found + notes
+    if not any(map(_is_drop, notes)):
+        return found + notes
+    leaves: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number, left in enumerate(found):
+        if left.outcome is Outcome.LEFT and not any(step.reason for step in left.steps):
+            leaves[left.member.key].append(number)
+    others: list[Segment] = []
+    for note in notes:
+        of_member = leaves[note.member.key] if _is_drop(note) else []
+        near = (n for n in of_member if abs(found[n].started_at - note.started_at) <= _SAME_LEAVE_S)
+        place = next(near, None)
+        if place is None:
+            others.append(note)
+            continue
+        of_member.remove(place)
+        steps = (replace(note.steps[0], masked=False),)
+        found[place] = replace(found[place], steps=steps, outcome=None)
+    return found + others
+
+
+def _is_drop(note: Segment) -> bool:
+    return bool(note.steps) and note.steps[0].code is DROPPED_GROUP
 
 
 def _note(record: Sample) -> list[Segment]:
