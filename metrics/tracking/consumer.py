@@ -37,6 +37,7 @@ _OF_PROCESS = (
     "protocol_type",
 )
 """Fields of one process: a view of its predecessor has them only where no other view does."""
+_OF_PROTOCOL = ("group_type", "protocol_type")
 _FILLED = _LABELS + _OF_PROCESS
 """Fields that other views fill where the best one has no value."""
 
@@ -233,4 +234,7 @@ class Consumer(
             if not own or (is_outdated and name in _OF_PROCESS):
                 values = (getattr(view.member, name) for view in others)
                 changes[name] = next(filter(None, values), own)
+        sure = next((v for v in others if TRAITS[v.source].sees_protocol and v.is_of(newest)), best)
+        if sure.member.group_type != best.member.group_type:
+            changes |= {name: getattr(sure.member, name) for name in _OF_PROTOCOL}
         return msgspec.structs.replace(best.member, **changes)

@@ -29,6 +29,8 @@ class SourceTraits(NamedTuple):
     """It describes groups by polls: its address of a member is the coordinator's."""
     ends_with_process: bool = False
     """It ends soon after its client's process."""
+    sees_protocol: bool = False
+    """It sees a member's requests, so its group type is certain; a log's texts may be of any."""
     outlives_process: bool = False
     """It is there when its client's process has long ended: a file."""
 
@@ -40,7 +42,11 @@ TRAITS: dict[SourceKind, SourceTraits] = {
     SourceKind.STATS: SourceTraits(2, clock_slack_s=10.0, notes_gaps=True),
     # the client's reason in short, or the coordinator's error
     SourceKind.WIRE: SourceTraits(
-        3, shows_follow_ups=True, sees_admin_requests=True, ends_with_process=True
+        3,
+        shows_follow_ups=True,
+        sees_admin_requests=True,
+        sees_protocol=True,
+        ends_with_process=True,
     ),
     SourceKind.BROKER_LOG: SourceTraits(4, is_broker=True, sees_admin_requests=True),
     SourceKind.ADMIN: SourceTraits(5, asks_coordinators=True),

@@ -46,6 +46,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "backtests.md"
 Settings = Mapping[str, str]
 _numbers = count(1)
 _ASSIGNOR = "partition.assignment.strategy"
+_OF_THE_BROKER = {"session.timeout.ms", "heartbeat.interval.ms"}
+"""What the broker sets for members of the new protocol."""
 PATIENT = {"session.timeout.ms": "10000", "max.poll.interval.ms": "60000"}
 
 
@@ -329,7 +331,7 @@ def backtest(scene: Scene, folder: Path, cache: Path) -> Backtest:
     lines = dict(change.lines)
     client = dict(scene.client) | _settings(lines.get(scene.program, ""))
     if client.get("group.protocol") == "consumer":
-        client = {key: text for key, text in client.items() if key != "session.timeout.ms"}
+        client = {key: text for key, text in client.items() if key not in _OF_THE_BROKER}
     is_of_broker = scene.program not in lines
     broker = dict(scene.broker) | (_settings(lines["broker"]) if is_of_broker else {})
     second = _run(scene, client, broker, folder / "second", cache)

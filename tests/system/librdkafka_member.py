@@ -4,7 +4,7 @@
 (does not poll), ``block S`` (its next revoke callback takes so long), ``close``. Events go to
 stdout, one a line: what, when (Unix seconds), which partitions. With ``start.at=S`` it begins then
 (Unix seconds), as a process does that takes a while to start; with ``work.s=S`` it works so long
-between two polls, once it has partitions.
+between two polls while it has partitions, as who has none gets no records to work on.
 """
 
 import os
@@ -26,7 +26,8 @@ class Member:
         self._block_s = 0.0
         given = dict(text.split("=", 1) for text in settings)
         time.sleep(max(0.0, float(given.pop("start.at", "0")) - time.time()))
-        self._work_s, self._reads = float(given.pop("work.s", "0")), False
+        self._work_s = float(given.pop("work.s", "0"))
+        self._read: set[int] = set()
         self._consumer = Consumer(given)
         self._consumer.subscribe(
             [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
@@ -36,7 +37,7 @@ class Member:
         Thread(target=self._listen, daemon=True).start()
         while True:
             has_failed = self._consumer.poll(_POLL_S) is not None  # there are no records
-            time.sleep(self._work_s if self._reads and not has_failed else 0.0)
+            time.sleep(self._work_s if self._read and not has_failed else 0.0)
             try:
                 command, _, argument = self._commands.get_nowait().partition(" ")
             except Empty:
@@ -58,10 +59,11 @@ class Member:
         os._exit(0)  # its parent is gone
 
     def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self._reads = bool(partitions)
+        self._read.update(each.partition for each in partitions)
         report("assigned", partitions)
 
     def _revoked(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._read.difference_update(each.partition for each in partitions)
         report("revoked", partitions)
         if self._block_s:
             report("blocks")
@@ -70,6 +72,7 @@ class Member:
             report("unblocks")
 
     def _lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        self._read.difference_update(each.partition for each in partitions)
         report("lost", partitions)
 
 

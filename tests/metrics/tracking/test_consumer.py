@@ -97,6 +97,30 @@ def test_views_of_a_predecessor_fill_what_no_other_shows() -> None:
     assert made.merge_views().software == "java 4.0.0"
 
 
-def member_signal(stream: str, source: SourceKind, member_id: str, **attributes: str) -> Signal:
+def member_signal(
+    stream: str, source: SourceKind, member_id: str, **attributes: str | None
+) -> Signal:
     member = Member(group="g", client_id="m", member_id=member_id, origin=stream, **attributes)  # type: ignore[arg-type]
     return Signal(kind=SignalKind.SEEN, at=NOW, member=member, source=source)
+
+
+def test_the_group_type_is_that_of_the_requests_not_of_a_logs_texts() -> None:
+    made = consumer()
+    log = member_signal("log", SourceKind.LOGS, "m-1", group_type="classic")
+    made.record_view(log)
+    requests = member_signal(
+        "c-1", SourceKind.WIRE, "m-1", group_type="consumer", protocol_type=None
+    )
+    made.record_view(requests)
+    made.record_view(log)
+
+    found = made.merge_views()
+    assert (found.group_type, found.protocol_type) == ("consumer", None)
+
+
+def test_a_process_before_has_no_say_in_the_group_type() -> None:
+    made = consumer()
+    made.record_view(member_signal("c-1", SourceKind.WIRE, "m-1", group_type="classic"))
+    made.record_view(member_signal("log", SourceKind.LOGS, "m-2", group_type="consumer"))
+
+    assert made.merge_views().group_type == "consumer"
