@@ -1,7 +1,9 @@
 """The decoded APIs, and readers of their messages in every version."""
 
+from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from agent.errors import DecodeError
@@ -258,8 +260,16 @@ def _build_partitions(topics: list[Fields] | None) -> Partitions | None:
     if topics is None:
         return None
     return frozenset(
-        (each["topic_id"], number) for each in topics for number in each["partitions"] or ()
+        (format_topic_id(each["topic_id"]), number)
+        for each in topics
+        for number in each["partitions"] or ()
     )
+
+
+@lru_cache(maxsize=4096)  # every member of a group has the same topics
+def format_topic_id(topic_id: bytes) -> str:
+    """Return the text of a topic id, as Kafka's tools and logs print it (Uuid.toString)."""
+    return urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 def _build_tasks(seen: Fields) -> Partitions | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 Partition = tuple[Any, int]
-"""A topic (name or id) or subtopology, and a number."""
+"""A topic (its name, or the text of its id) or a kind and subtopology, and a number."""
 Partitions = frozenset[Partition]
 
 

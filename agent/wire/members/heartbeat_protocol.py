@@ -117,7 +117,7 @@ def _apply_target(
 
 def exclude_standby(partitions: Partitions) -> Partitions:
     """Leave a Streams member's standby and warm-up tasks out: nothing stops for them."""
-    return frozenset(each for each in partitions if each[0][0] not in {"s", "w"})
+    return frozenset(each for each in partitions if isinstance(each[0], str) or each[0][0] == "a")
 
 
 def _has_reported(member: WireMember) -> bool:

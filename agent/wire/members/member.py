@@ -187,7 +187,12 @@ def name_partitions(partitions: Partitions) -> tuple[str, ...] | None:
     """Return partitions by topic and number; None for too many to remember by name."""
     if len(partitions) > _NAMED_MAX:
         return None
-    return tuple(sorted(f"{topic}-{number}" for topic, number in partitions))
+    return tuple(
+        sorted(
+            f"{topic if isinstance(topic, str) else topic[1]}-{number}"
+            for topic, number in partitions
+        )
+    )
 
 
 @lru_cache(maxsize=4096)  # a group's members subscribe to the same: 20,000 sets would be long

@@ -14,6 +14,8 @@ from agent.wire.codec.schema import request_layout, response_layout
 from tests.agent.wire import frames as f
 
 TOPIC = UUID(int=3)
+TOPIC_ID = "A" * 21 + "w"
+"""Its text, as Kafka prints it."""
 JOIN = {
     "group_id": "g",
     "member_id": "a",
@@ -149,7 +151,7 @@ def test_consumer_group_heartbeat(api_key: int, version: int) -> None:
     )[1]
     got = tell(api_key, version, member_epoch=3, assignment={"topic_partitions": parts})
 
-    partitions = frozenset({(TOPIC.bytes, 0), (TOPIC.bytes, 2)})
+    partitions = frozenset({(TOPIC_ID, 0), (TOPIC_ID, 2)})
     assert asked.subscription == (
         {"t", "re:r.*"} if version and api_key == f.CONSUMER_HEARTBEAT else {"t"}
     )
@@ -264,7 +266,7 @@ class TestVersionsThatKioLacks:
         got = read_response(f.SHARE_HEARTBEAT, 0, answer)
 
         assert (asked.group, asked.subscription) == ("g", {"t"})
-        assert (got.epoch, got.target) == (5, frozenset({(TOPIC.bytes, 3)}))
+        assert (got.epoch, got.target) == (5, frozenset({(TOPIC_ID, 3)}))
 
     def test_streams_groups_with_a_longer_lag(self) -> None:
         """KIP-1331: the lag is a long behind the interval, and a bool stands before the epoch."""

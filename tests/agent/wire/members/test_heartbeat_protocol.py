@@ -53,6 +53,18 @@ class TestConsumerGroup:
         assert got(beat(talk, 5, topic_partitions=given(0, 1))) == []
         assert got(answer(talk, 5)) == SYNC
 
+    @pytest.mark.parametrize("first", [0x00, 0xB0, 0xC0])  # the text begins with A, s, w
+    def test_partitions_are_named_by_the_text_of_their_topics_id(self, first: int) -> None:
+        talk = Wire().connect()
+        parts = ({"topic_id": UUID(bytes=bytes([first, *range(1, 16)])), "partitions": (0, 1)},)
+        beat(talk, 0, subscribed_topic_names=("t",), topic_partitions=())
+
+        (seen,) = talk.tell(member_id="a", member_epoch=5, assignment={"topic_partitions": parts})
+
+        letter = {0x00: "A", 0xB0: "s", 0xC0: "w"}[first]
+        text = f"{letter}AECAwQFBgcICQoLDA0ODw"
+        assert seen.assigned == (f"{text}-0", f"{text}-1")
+
     def test_a_settled_member_tells_what_it_gained(self, talk: Talk) -> None:
         gained = []
         for epoch, target in ((6, (1, 2, 3)), (7, (1,))):
@@ -235,6 +247,7 @@ class TestStreamsGroup:
 
         assert (got(joins), got(settles)) == ([("raise", 2)], SYNC)
         assert got(moves) == [("raise", 1), ("raise", 10)]
+        assert [each.assigned for each in moves if each.assigned is not None] == [("0-0",)]
         assert joins[0].member.origin == "p"
 
     def test_what_only_a_standby_loses_stops_nothing(self) -> None:
