@@ -76,6 +76,9 @@ class Rule:
     joined_only: bool = False
     """Other clients print the text too: it counts only for a known member of this protocol."""
 
+    any_protocol: bool = False
+    """The client prints the text in every group protocol: it shows no group type."""
+
     captures: tuple[str, ...] = field(init=False)
     """Names of its groups, in their order."""
     subscribes: bool = field(init=False)

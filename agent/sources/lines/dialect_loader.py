@@ -65,7 +65,7 @@ _ANYTHING = re.compile(
 _WITH_STATUS = (Action.RAISE, Action.FOLLOW_UP, Action.STREAMS, Action.ANNOUNCE)
 _GROUP_TYPES = ("classic", "consumer", "share", "streams")
 _RULE_KEYS = {
-    "rule", "text", "cites", "does", "ends_round", "joined_only", "anonymous", "after",
+    "rule", "text", "cites", "does", "ends_round", "joined_only", "any_protocol", "anonymous", "after",
     "reads_next",
     *_WITH_STATUS,
 }  # fmt: skip
@@ -238,6 +238,7 @@ def _rule(
         cites=str(data.get("cites", "")),
         ends_round=bool(data.get("ends_round", False)),
         joined_only=bool(data.get("joined_only", False)),
+        any_protocol=bool(data.get("any_protocol", False)),
         anonymous=bool(data.get("anonymous", is_anonymous and "(?P<group>" in str(data["text"]))),
         reads_next=bool(data.get("reads_next", False)),
         after=tuple(data.get("after", ())),

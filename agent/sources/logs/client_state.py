@@ -307,7 +307,7 @@ def _group_type(rule: Rule, member: Member) -> str:
     """Return the group type of the event; some texts occur in every protocol."""
     if rule.group_type == member.group_type or rule.joined_only:
         return member.group_type
-    if rule.action in _IN_EVERY_PROTOCOL:
+    if rule.any_protocol or rule.action in _IN_EVERY_PROTOCOL:
         return member.group_type
     if rule.group_type == "consumer" and streams_thread(member.client_id) is not None:
         return "streams"  # KIP-1071 has the texts of KIP-848; only the client's name differs

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import sys
 
-from agent.lab.proxy import HEARTBEAT
+from agent.lab.proxy import CONSUMER_HEARTBEAT, HEARTBEAT
 from tests.system.corpus.take import Take, settle
 
 
@@ -166,3 +166,35 @@ def librdkafka_default(take: Take) -> None:
     settle(6)
     client.send("close")
     client.wait_for("done close")
+
+
+def librdkafka_kip848(take: Take) -> None:
+    """m1 and m2 join (2; m1: 1, 10); m2 subscribes to one more topic (8); the topic gets more
+    partitions (1); m1 stalls for longer than its poll interval (5); it is frozen by SIGSTOP for
+    longer than its session (3); a proxy answers a heartbeat of m2 as one of an older epoch (4);
+    both close (6).
+    """
+    new = {"group_protocol": "consumer", "debug": "cgrp,consumer", "max_poll_interval_ms": "6000"}
+    first = take.python("confluent-kafka", "m1", **new)
+    settle(6)
+    second = take.python(
+        "confluent-kafka", "m2", **new | {"bootstrap_servers": take.lab.proxy.address}
+    )
+    settle(8)
+    take.admin(f"create-topic {take.topic}-b 2")
+    second.send(f"subscribe {take.topic} {take.topic}-b")
+    settle(8)
+    take.admin(f"set-partitions {take.topic} 8")
+    settle(10)
+    first.send("stall 9")
+    settle(16)
+    first.pause()
+    settle(12)
+    first.resume()
+    settle(10)
+    take.lab.proxy.fail_next(CONSUMER_HEARTBEAT, 110)
+    settle(10)
+    for client in (second, first):
+        client.send("close")
+        client.wait_for("done close")
+        settle(6)

@@ -69,6 +69,8 @@ async def _aio(topic: str, settings: dict[str, Any]) -> None:
 def _confluent(topic: str, settings: dict[str, Any]) -> None:
     dotted = {key.replace("_", "."): value for key, value in settings.items()}
     logger = logging.getLogger("librdkafka")
+    if "debug" in dotted:
+        logger.setLevel(logging.DEBUG)
     consumer = import_module("confluent_kafka").Consumer(dotted, logger=logger)
     consumer.subscribe([topic])
     while True:
@@ -79,6 +81,8 @@ def _confluent(topic: str, settings: dict[str, Any]) -> None:
                 return
             case ["stall", seconds]:
                 time.sleep(float(seconds))
+            case ["subscribe", *topics]:
+                consumer.subscribe(topics)
 
 
 def main() -> None:
@@ -87,6 +91,8 @@ def main() -> None:
     topic, log = named.pop("topic"), named.pop("log")
     numbers = {key: int(value) for key, value in named.items() if value.isdigit()}
     times = {"heartbeat_interval_ms": 1000, "session_timeout_ms": 6000, "metadata_max_age_ms": 3000}
+    if named.get("group_protocol") == "consumer":  # the broker has these times
+        times = {"topic_metadata_refresh_interval_ms": 3000}
     settings = times | named | numbers
     layout = "[%(asctime)s] %(levelname)s %(message)s (%(name)s)"
     logging.Formatter.converter = time.gmtime
