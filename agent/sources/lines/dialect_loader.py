@@ -65,8 +65,8 @@ _ANYTHING = re.compile(
 _WITH_STATUS = (Action.RAISE, Action.FOLLOW_UP, Action.STREAMS, Action.ANNOUNCE)
 _GROUP_TYPES = ("classic", "consumer", "share", "streams")
 _RULE_KEYS = {
-    "rule", "text", "cites", "does", "ends_round", "joined_only", "any_protocol", "anonymous", "after",
-    "reads_next",
+    "rule", "text", "cites", "does", "ends_round", "joined_only", "any_protocol", "anonymous",
+    "after", "reads_next",
     *_WITH_STATUS,
 }  # fmt: skip
 _DIALECT_KEYS = {
