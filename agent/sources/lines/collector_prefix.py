@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^\s\[\]]{0,24}"
 _MONTH_DAY = r"[A-Z][a-z]{2} [ \d]\d (?:20\d\d )?\d\d:\d\d:\d\d(?:\.\d{1,9})?"
-_LEVEL = r"(?i:trace|debug|info|notice|warn(?:ing)?|err(?:or)?|fatal|severe|critical)"
+_LEVEL = (
+    r"(?i:trace|trce|trc|debug|debg|dbg|info|inf|notice|warn(?:ing)?|wrn|err(?:or?)?|fatal|ftl"
+    r"|severe|crit(?:ical)?)"
+)
 _TAG = r"(?P<tag>[\w.@/-]{1,128})"
 _POD = r"(?=[a-z\d.]+-)[a-z\d][a-z\d.-]{1,251}-(?:[a-z\d]{5}|\d{1,5})"
 _NODE = r"(?P<host>(?:\w{1,64}@)?[\w.-]{1,253})"
@@ -43,7 +46,7 @@ _PATTERNS = {
         rf"(?!{_LEVEL} )(?P<host>[\w.-]{{1,253}}) {_TAG}:\s{{1,2}}(?:@cee: ?)?",
     ),
     "aws logs tail: the stream of a task, a function or an instance": (
-        rf"(?P<time>{_ISO}) ",
+        rf"(?P<time>{_ISO}) (?!\d{{4}}/\d\d/\d\d )",
         r"(?P<name>[\w.-]{1,255}/[\w./\[\]$-]{1,255}|i-[\da-f]{8,17}) (?=\S)",
     ),
     "awslogs: the group and the stream": (
@@ -61,8 +64,8 @@ _PATTERNS = {
         r"\S{1,32} (?:-|\[[^\n]{0,4096}?\]) (?:\ufeff)?",
     ),
     "RFC 3164, journalctl": (
-        rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) {_NODE} {_FACILITY}",
-        rf"{_TAG}(?:\[(?P<pid>\d{{1,10}})\])?: ",
+        rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) (?!{_LEVEL} ){_NODE} {_FACILITY}",
+        rf"{_TAG}(?:\[(?P<pid>\d{{1,10}})\])?: (?:@cee: ?)?",
     ),
     "RFC 3164 without a tag": (
         rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) (?P<host>[\w.-]{{1,253}}): (?=\{{)",
@@ -107,6 +110,14 @@ _PATTERNS = {
         r"(?P<name>(?=[a-f]*\d)[\da-f]{12}) (?=\d{4}-\d\d-\d\d|\[|\{)",
     ),
     "a quotation, journalctl -o json-sse": (r"(?:(?:> ){1,4}|data: (?=\{))(?=\S)",),
+    "podman-compose logs": (r"\[(?P<name>[A-Za-z][\w.-]{0,252})\]\s{0,64}\| ?",),
+    "Scalingo's logs": (
+        r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{9} [+-]\d{4}) [A-Z]{3,5} ",
+        r"\[(?P<name>[\w-]{1,64})\] ",
+    ),
+    "a name and a time, of DigitalOcean's apps": (
+        rf"(?!{_LEVEL}\W){_THREAD}(?P<name>[a-z][\w-]{{1,64}}) (?P<time>{_ISO}) {_STAMP}",
+    ),
     "kubetail": (rf"\[(?P<pod>{_POD_OF_SET})(?: (?P<container>[a-z\d-]{{1,63}}))?\] ",),
     "a time alone, of docker logs -t and of viewers": (
         rf"\s{{0,8}}(?P<time>{_ISO}|\d{{4}}[ -]\w{{2,3}}[ -]\d\d \d\d:\d\d:\d\d",
@@ -127,7 +138,7 @@ _DATED = re.compile(
 )
 """The most frequent begins of a line, and no collector's."""
 _BRACKETS = re.compile(
-    rf"\[(?:pod/|\s{{0,12}}\d{{1,10}}\.\d{{6}}\] |{_POD_OF_SET}[\] ]"
+    rf"\[(?:pod/|\s{{0,12}}\d{{1,10}}\.\d{{6}}\] |{_POD_OF_SET}[\] ]|[\w.-]{{1,64}}\]\s{{0,64}}\|"
     r"|\d{1,7}\] [\w.*/-]{1,255}: \[|[\w.@/-]{1,64}\] \{\")"
 )
 _LABEL = re.compile(r'(\w{1,64})="([^"]{0,1024})"', re.ASCII)

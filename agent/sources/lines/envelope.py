@@ -17,7 +17,14 @@ from typing import Any
 import msgspec
 
 from agent.sources.lines.collector_prefix import CollectorPrefix, is_bare, match_prefix
-from agent.sources.lines.json_entry import TIMES, Json, JsonEntry, decode, read_entries
+from agent.sources.lines.json_entry import (
+    TIMES,
+    Json,
+    JsonEntry,
+    decode,
+    is_entry,
+    read_entries,
+)
 from agent.sources.lines.record_fields import read_message
 from agent.sources.lines.timestamps import TimestampReader, parse_epoch
 
@@ -98,9 +105,9 @@ class Unwrapper:
 
     def unwrap(self, raw: bytes, arrival_at: float) -> list[LogEntry]:
         """Return the entries of one line; none while it is a piece that a later line continues."""
-        text = raw.decode("utf-8", "replace").rstrip("\r\n").lstrip(_BYTE_ORDER_MARK)
-        if "\x1b" in text:
-            text = _COLOUR.sub("", text)
+        text = _strip_colours(
+            raw.decode("utf-8", "replace").rstrip("\r\n").lstrip(_BYTE_ORDER_MARK)
+        )
         if is_bare(text):
             return [LogEntry(text, None)]
         return self._unwrap(text, _PLAIN, arrival_at, _PREFIXES)
@@ -117,13 +124,26 @@ class Unwrapper:
             return self._join(cri["stream"], line, prefix, at, arrival_at, last=last)
         found = match_prefix(text) if left else None
         if found is None:
-            return [self._plain(read_message(text) or text, prefix, arrival_at)]
+            entries = self._unwrap_behind(text, prefix, arrival_at)
+            return entries or [self._plain(read_message(text) or text, prefix, arrival_at)]
         outer = found._replace(
             origin="/".join(filter(None, (prefix.origin, found.origin))),
             host=found.host or prefix.host,
             time=found.time or prefix.time,
         )
         return self._unwrap(text[found.end :], outer, arrival_at, left - 1)
+
+    def _unwrap_behind(
+        self, text: str, prefix: CollectorPrefix, arrival_at: float
+    ) -> list[LogEntry]:
+        """Return the entries of an object behind any head; none where it is a list of fields."""
+        begin = text.find(' {"') + 1 or text.find('\t{"') + 1
+        found = decode(text[begin:].rstrip()) if begin and text.rstrip().endswith("}") else None
+        if found is None or not is_entry(found):
+            return []
+        if not prefix.time:
+            prefix = prefix._replace(time=text[:begin])
+        return self._entries(found, prefix, None, arrival_at)
 
     def _plain(self, text: str, prefix: CollectorPrefix, arrival_at: float) -> LogEntry:
         if prefix is _PLAIN:
@@ -169,7 +189,8 @@ class Unwrapper:
         if prefix.origin:  # the collector's name, not the application's own
             origin, host = prefix.origin, prefix.host
         pid = prefix.pid or entry.pid
-        return LogEntry(entry.text, own, entry.logger, origin, host, pid, entry.level, entry.fields)
+        text = _strip_colours(entry.text)
+        return LogEntry(text, own, entry.logger, origin, host, pid, entry.level, entry.fields)
 
     def _join(  # noqa: PLR0913 - one piece of a line
         self,
@@ -190,6 +211,7 @@ class Unwrapper:
         if not last:
             self.pieces[key] = Pieces(text[:JOINED_MAX_CHARS], at)
             return []
+        text = _strip_colours(text)
         found = decode(text) if text.startswith("{") else None
         entries = [] if found is None else self._entries(found, prefix, at, arrival_at)
         return entries or [LogEntry(text, at, None, prefix.origin, prefix.host, prefix.pid)]
@@ -214,10 +236,16 @@ class Unwrapper:
         return None
 
 
+def _strip_colours(text: str) -> str:
+    return _COLOUR.sub("", text) if "\x1b" in text else text
+
+
 def _decode_copied(text: str) -> dict[str, Any] | None:
     """Return the object at the begin of a text, with at most a few marks behind it."""
     end = len(text)
     least = len(text.rstrip(_AFTER_OBJECT))
+    if '"=>' in text:  # Fluent Bit's stdout
+        return _decode_copied(text.replace('"=>', '":'))
     for _ in range(_BRACES):
         end = text.rfind("}", least, end)
         found = None if end < 0 else decode(text[: end + 1])

@@ -41,9 +41,11 @@ _STRINGS = re.compile(rb'(?:\{\s*"\w{1,64}"\s?:\s*)?\[\s*"[^"\n]{0,4096}"\s*,\s*
 """A list of strings, as APIs of containers return a log."""
 _BYTE_LISTS = re.compile(rb'"MESSAGE"\s?:\s?\[\s?\d')
 """A message with colours, as `journalctl -o json` writes it."""
-_PRINTED_COLOURS = re.compile(rb"\x1b\[01;31m\x1b\[K|\^\[\[|(?<!\x1b)\[0(?:;39)?m(?!\])")
+_PRINTED_COLOURS = re.compile(
+    rb"\x1b\[01;31m\x1b\[K|\^\[\[|(?<!\x1b)(?<!\\u001[bB])\[0(?:;39)?m(?!\])"
+)
 """Colours within the text, as grep sets them, and colours whose escape was printed or lost."""
-_PRINTED_COLOUR = re.compile(rb"(?:\x1b|\^\[)?\[(?:\d{0,3}(?:;\d{1,3}){0,5}m(?!\])|K)")
+_PRINTED_COLOUR = re.compile(rb"(?:\x1b|\\u001[bB]|\^\[)?\[(?:\d{0,3}(?:;\d{1,3}){0,5}m(?!\])|K)")
 _ESCAPED_END = re.compile(rb"\\n(?:\[?(?:19|20)\d\d-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d)")
 _TYPOGRAPHY = (
     (b"\xc2\xa0", b" "),

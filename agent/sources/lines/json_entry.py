@@ -24,7 +24,7 @@ MESSAGES = (
     "line", "@message",
     "_raw", "body", "short_msg", "text", "stringValue", "content", "@m", "_msg", "RenderedMessage",
     "LogMessage", "LogEntry", "rawlog", "Body", "Log", "Log_s", "LogEntry_s", "Message", "Line",
-    "@rawstring", "logmsg", "_line", *TEMPLATES,
+    "@rawstring", "logmsg", "_line", "M", *TEMPLATES,
 )  # fmt: skip
 """ECS, Logstash and log4j2's JsonLayout; pino, bunyan, zap and slog; GELF; fluentd; structlog; then
 journald, Google Cloud, Loki, CloudWatch, Splunk, OTLP, Datadog."""
@@ -45,11 +45,11 @@ TIMES = (
     "timeUnixNano", "observedTimeUnixNano", "_time", "eventTime", "datetime", "date", "t",
     "Timestamp", "@t", "log_time", "receiveTimestamp", "ingestionTime", "_timestamp",
     "TimeGenerated", "TimeStamp", "Date", "Time", "dt", "__time__", "_time_", "_messagetime",
-    "received_at", "EventTime", "ibm_datetime", "_ts", "TimeCreated", "Date and Time",
+    "received_at", "EventTime", "ibm_datetime", "_ts", "TimeCreated", "Date and Time", "T",
 )  # fmt: skip
 _LEVELS = (
     "level", "severity", "lvl", "severityText", "log.level", "levelname", "level_name", "@l",
-    "loglevel", "Level", "LogLevel",
+    "loglevel", "Level", "LogLevel", "L",
 )  # fmt: skip
 _LOGGERS = ("log.logger", "logger_name", "loggerName", "logger", "_logger", "log_name", "name")
 _PODS = (
@@ -57,7 +57,7 @@ _PODS = (
     "resource.labels.pod_name", "pod", "pod_name", "podName", "stream.pod", "labels.k8s-pod/name",
     "labels.k8s_pod_name", "kubernetes.pod", "kubernetes_pod_name", "k8s_pod_name", "PodName",
     "fields.pod", "properties.pod", "_pod_name_", "__tag__:_pod_name_", "PodName_s",
-    "ContainerGroupName_s",
+    "ContainerGroupName_s", "ContainerGroupName", "ReplicaName",
 )  # fmt: skip
 _CONTAINERS = (
     "kubernetes.container_name", "kubernetes.container.name", "k8s.container.name",
@@ -219,6 +219,13 @@ def _read_loki(found: Json) -> Iterator[JsonEntry]:
 def has_time(found: Mapping[str, Any]) -> bool:
     """Return whether an object has a key of a time."""
     return not found.keys().isdisjoint(TIMES) or "instant" in found or "timestampSeconds" in found
+
+
+def is_entry(found: Json) -> bool:
+    """Return whether an object is an entry by itself: a message with a level or a time."""
+    return not found.keys().isdisjoint(MESSAGES) and (
+        has_time(found) or not found.keys().isdisjoint(_LEVELS)
+    )
 
 
 def _read_message(found: Json, depth: int) -> JsonEntry | None:

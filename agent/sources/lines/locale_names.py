@@ -54,10 +54,12 @@ Turkish; Czech, Hungarian, Ukrainian, Greek, Finnish, Bulgarian and JDK 8's Chin
 them to three or four letters, with a full stop or without."""
 
 AFTERNOON = (
-    "下午", "午後", "오후", "EM", "ODP.", "POP.", "DU.", "IP.", "ПП", "Μ.Μ.", "CH", "ÖS", "СЛ.ОБ.",
+    "下午", "午後", "오후", "NACHM.", "EM", "ODP.", "POP.", "DU.", "IP.", "ПП", "Μ.Μ.", "CH",
+    "ÖS", "СЛ.ОБ.",
 )  # fmt: skip
 MORNING = (
-    "上午", "午前", "오전", "FM", "DOP.", "DE.", "AP.", "ДП", "Π.Μ.", "SA", "ÖÖ", "ПР.ОБ.",
+    "上午", "午前", "오전", "VORM.", "FM", "DOP.", "DE.", "AP.", "ДП", "Π.Μ.", "SA", "ÖÖ",
+    "ПР.ОБ.",
 )  # fmt: skip
-"""Halves of the day in Chinese, Japanese, Korean, Swedish, Czech, Slovene, Hungarian, Finnish,
-Ukrainian, Greek, Vietnamese, Turkish and Bulgarian; Java writes them in capitals."""
+"""Halves of the day in Chinese, Japanese, Korean, German, Swedish, Czech, Slovene, Hungarian,
+Finnish, Ukrainian, Greek, Vietnamese, Turkish and Bulgarian; Java writes them in capitals."""

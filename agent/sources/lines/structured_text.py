@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from agent.sources.lines.json_entry import decode
+from agent.sources.lines.json_entry import decode, level_of
 
 _KNOWN = (
     "why", "group", "groupId", "group_id", "consumer_group", "clientId", "client_id", "member_id",
@@ -37,13 +37,17 @@ _LEVELS = {
     "DBG": "DEBUG", "INF": "INFO", "WRN": "WARN", "ERR": "ERROR", "WARNING": "WARN", "D": "DEBUG",
     "I": "INFO", "W": "WARN", "E": "ERROR", "DEBUG-4": "DEBUG",
 }  # fmt: skip
+_KNOWN_LEVELS = frozenset(("DEBUG", "INFO", "WARN", "ERROR"))
+"""Levels in the form that rules read; of others, as NestJS's LOG, nothing depends."""
 _PAIR = re.compile(
     r'(?<!\S)([A-Za-z_@][\w.@-]{0,63})=(?:"((?:[^"\\]|\\.){0,8192})"|([^\s"]\S{0,8191})?)'
 )
 _LEVEL = re.compile(
-    r"(?:^|[\s|\[])(?i:(trace|debug|info|warn(?:ing)?|error|dbg|inf|wrn|err))(?=[\]|:\s\[]|$)(?:[\]|:]|\[\d{1,9}\])?"
+    r"(?:^|[\s|\[])(?i:(trace|debug|info|warn(?:ing)?|error|dbg|inf|wrn|err))(?=[\]|:\s\[]|$)"
+    r"(?:[\]|:]|\[(?:\d{1,9}|\d{4}-\d\d-\d\d[T ][^\]\s]{5,24})\])?"
     r"(?:\s+(?:\S+\.go:\d+|[\w.@/-]+:\d+)(?: >)?)?\s+"
 )
+_LOGGER = re.compile(r"^[\w.-]{1,64}: ")
 _JSON_TAIL = re.compile(r"\s(?=\{\")")
 
 
@@ -71,7 +75,7 @@ def _structure_line(text: str) -> str | None:
     tail = _JSON_TAIL.search(text)
     if tail is not None and text.endswith("}"):  # zap's console layout
         found = decode(text[tail.end() :])
-        return None if found is None else _render(*_split(text[: tail.start()]), found)
+        return None if found is None else _render_behind(text[: tail.start()], found)
     pairs = {
         key: _unquote(quoted) if quoted else plain for key, quoted, plain in _PAIR.findall(text)
     }
@@ -84,6 +88,14 @@ def _structure_line(text: str) -> str | None:
     return None if first is None else _render(*_split(text[: first.start()]), pairs)
 
 
+def _render_behind(head: str, found: Mapping[str, Any]) -> str:
+    """Render an object behind a text: the fields of that message, or an entry of its own."""
+    message = found.get("message")
+    if isinstance(message, str) and level_of(found):
+        return _render(level_of(found), message, found)
+    return _render(*_split(head), found)
+
+
 def _split(head: str) -> tuple[str, str]:
     """Split the level from the message of a console layout."""
     level = _LEVEL.search(head + " ")
@@ -92,12 +104,15 @@ def _split(head: str) -> tuple[str, str]:
         message = message.rstrip('"').rpartition('"')[2]
     elif "\t" in message:  # zap writes a logger and a caller before it
         message = message.rpartition("\t")[2]
+    if message.endswith(":"):  # hclog writes a logger before it, and a colon behind
+        message = _LOGGER.sub("", message[:-1])
     return "" if level is None else level[1], message
 
 
 def _render(level: str, message: str, fields: Mapping[str, Any]) -> str:
     level = level.upper()
-    head = f"[{_LEVELS.get(level, level) or 'INFO'}] {message.strip()}"
+    level = _LEVELS.get(level, level)
+    head = f"[{level if level in _KNOWN_LEVELS else 'INFO'}] {message.strip()}"
     names = [name for name in fields if name not in _INFRASTRUCTURE][:_MAX_FIELDS]
     names.sort(key=lambda name: _ORDER.get(name, len(_ORDER)))
     pairs = ", ".join(f"{name}: {_write(fields[name])}" for name in names)

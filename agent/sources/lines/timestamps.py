@@ -41,7 +41,7 @@ _CLOCK = r"(?P<hour>\d\d?):(?P<minute>\d\d)"
 _SYSLOG = rf"(?:{'|'.join(_MONTHS)}) [ \d]\d \d\d:\d\d:\d\d \S{{1,64}} [^\s:]{{1,64}}:"
 _BEFORE = (
     r"\x1b\[[\d;]*m"
-    r"|\[[^\]\[]{0,80}\]"
+    r"|\[[^\]\[]{0,80}\](?:\s{1,16}\|(?=\s))?"  # podman-compose writes a bar behind it
     r"|(?i:trace|debug|info|warn(?:ing)?|error|fatal|severe|critical)(?!\w):?"
     r"|<\d{1,3}>"
     r"|#{4}(?=<)"  # WebLogic
@@ -85,6 +85,7 @@ _ZONE = rf"(?P<tail>{_A_ZONE}|{_HALF})?"
 
 _HOUR_S, _DAY_S = 3600.0, 86400.0
 _MONTHS_A_YEAR = 12
+_YEAR_DAYS, _LEAP_DAYS = 365.25, 1.5
 _TAI64N = re.compile(r"@(4[\da-f]{15})([\da-f]{8})(?![\da-f])")
 """Label of daemontools and s6; both count TAI from 1970 and ten seconds, without leap seconds."""
 _TAI_BEGIN_S = (1 << 62) + 10
@@ -104,6 +105,7 @@ class _Form:
     def __init__(self, core: str, rest: str = _NEVER) -> None:
         self._core, self._rest = core, rest
         self.has_year = "<year>" in core or "<epoch>" in core
+        self.has_day = "<day>" in core
         self.is_dated = "<year>" in core and "<day>" in core and "<second>" in core
 
     @cached_property
@@ -274,11 +276,14 @@ class TimestampReader:
     def place_day(self, at: float, known_at: float | None) -> float:
         """Return the last time found, on the day that a collector's time (Unix seconds) shows.
 
-        A form without a date is of the day of its arrival, which may be long after.
+        A form without a date is of the day of its arrival, which may be long after. One without
+        a year is moved by years alone: the collector's may be a clock without a date, too.
         """
         if known_at is None or self._form.has_year:
             return at
-        return at + round((known_at - at) / _DAY_S) * _DAY_S
+        days = round((known_at - at) / _DAY_S)
+        off_years = abs(days - round(days / _YEAR_DAYS) * _YEAR_DAYS)
+        return at if self._form.has_day and off_years > _LEAP_DAYS else at + days * _DAY_S
 
     def find(self, text: str, arrival_at: float) -> float | None:
         """Return the timestamp in the head of ``text`` as Unix seconds, None without one."""

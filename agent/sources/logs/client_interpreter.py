@@ -116,6 +116,7 @@ class ClientInterpreter:
             self.refusal = "a late, repeated or misplaced report"
         if event.rule.action is Action.ANNOUNCE:
             client.announce(event, at, is_valid=not outdated)
+        client.compare_generation(event, at)
         held = client.held
         if held is None or held.signal.kind is not SignalKind.RAISE:
             client.learn(event, self.cluster)

@@ -27,6 +27,8 @@ _IN_EVERY_PROTOCOL = {
 _MEMBER_IDS = 8
 _DROPS_S = 10.0
 """Least time between two drops, where max.poll.interval is not known."""
+_SETTLES_S = 5.0
+"""Longest time between the ends of one rebalance in replicas."""
 _ANNOUNCED_S = 15.0
 """Validity of a changed subscription as the cause of a changed assignment: the target is computed
 between two heartbeats, at most group.consumer.max.heartbeat.interval.ms apart."""
@@ -80,7 +82,11 @@ class ClientState:
     member_ids: list[str] = field(default_factory=list)
     """Its last member ids; Kafka gives none twice."""
     is_mixed: bool = False
-    """A former member id came back: several processes print the same names."""
+    """A former member id or a generation came back: several processes print the same names."""
+    is_muted: bool = True
+    """No line but those of drops was read: the log is at WARN."""
+    settled_at: float = 0.0
+    """Time (Unix seconds) of the last end of a rebalance without a member id."""
     is_reported: bool = False
     """A signal has carried its names."""
     settings_head: str | None = None
@@ -129,6 +135,19 @@ class ClientState:
             self.dropped_at = at
         return is_repeated
 
+    def compare_generation(self, event: LogEvent, at: float) -> None:
+        """Note whether several processes write as this client, by the generations of its joins.
+
+        Replicas end a rebalance together; a line that two appenders print has one time.
+        """
+        generation = event.captures.get("generation")
+        is_end = event.rule.action in {Action.SETTLE, Action.SYNC}
+        if not is_end or generation is None or self.member.member_id:
+            return
+        is_again = int(generation) == self.generation
+        self.is_mixed |= is_again and 0 < at - self.settled_at < _SETTLES_S
+        self.settled_at = at
+
     def drop(self, rule: str, at: float) -> None:
         """Note a drop of the past, at Unix seconds ``at``: its leave follows."""
         self.dropped, self.dropped_by, self.dropped_at = True, rule, at
@@ -137,7 +156,7 @@ class ClientState:
         """Return whether the event is a late report that proves nothing."""
         rule = event.rule
         if rule.joined_only and not self._is_in(rule):
-            return True
+            return not (rule.drops and self.is_muted)
         if rule.action is Action.LEAVE and self.dropped is not self.left:
             return True  # the leave of the drop, or a second line about the same leave
         if self.left and rule.answers:
@@ -184,6 +203,7 @@ class ClientState:
     def learn(self, event: LogEvent, own_cluster: str) -> None:
         """Apply the event to the state; ``own_cluster`` is the configured one."""
         rule = event.rule
+        self.is_muted = self.is_muted and rule.drops
         if rule.names or rule.group_type != self.member.group_type:
             self._learn_names(event, own_cluster)
         generation = event.captures.get("generation")
@@ -305,7 +325,7 @@ _CONNECT = "kafka-connect-"
 
 def _group_type(rule: Rule, member: Member) -> str:
     """Return the group type of the event; some texts occur in every protocol."""
-    if rule.group_type == member.group_type or rule.joined_only:
+    if rule.group_type == member.group_type or (rule.joined_only and not rule.drops):
         return member.group_type
     if rule.any_protocol or rule.action in _IN_EVERY_PROTOCOL:
         return member.group_type

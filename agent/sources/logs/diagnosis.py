@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from agent.sources.lines.line_parser import LineParser, ParserCounts
 from agent.sources.logs.client_interpreter import ClientInterpreter
+from metrics.model.signals import Member
 
 _RAN_BACK_S = 30.0
 """Threads of a process write out of order by less than this."""
@@ -108,7 +109,7 @@ def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
     """Yield what a user must know of a log that ends here; ``sample`` holds its first bytes."""
     interpreters = [each for each in parser.interpreters if isinstance(each, ClientInterpreter)]
     clients = [client for each in interpreters for client in each.clients.values()]
-    mixed = tuple(sorted({client.member.client_id for client in clients if client.is_mixed}))
+    mixed = tuple(sorted({_name(client.member) for client in clients if client.is_mixed}))
     yield from diagnose(sample, parser.counts, len(clients), mixed)
     nameless = sum(each.ambiguous + each.unplaced.given_up for each in interpreters)
     if nameless:
@@ -126,7 +127,7 @@ def diagnose(
 ) -> Iterator[str]:
     """Yield what a user must know of a log; nothing where all is well.
 
-    ``members`` came of it; the client ids of ``mixed`` belong to several processes.
+    ``members`` came of it; the names of ``mixed`` belong to several processes.
     """
     if not counts.events:
         yield f"no line of a known client was read; it looks like {_describe(sample)}"
@@ -149,14 +150,18 @@ def diagnose(
         )
     if mixed:
         yield (
-            f"several processes write as client {', '.join(mixed)}: their member ids alternate, so "
-            "their lines cannot be told apart; keep the stream's name before each line (docker "
+            f"several processes write as {', '.join(mixed)}: member ids or generations come back, "
+            "so their lines cannot be told apart; keep the stream's name before each line (docker "
             "compose logs, kubectl logs --prefix, stern)"
         )
     if _FENCED.search(sample):
         yield "a client was fenced: another one has the same group.instance.id, and this one dies"
     yield from _diagnose_version(sample)
     yield from _diagnose_width(sample)
+
+
+def _name(member: Member) -> str:
+    return f"client {member.client_id}" if member.client_id else f"a client of {member.group}"
 
 
 def describe_consumer(sample: bytes) -> str | None:

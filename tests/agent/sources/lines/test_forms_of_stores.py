@@ -205,6 +205,7 @@ FORMS = {
     "a web page": lines(log4j).replace("'", "&#39;"),
     "a quotation of a chat": "\n".join(f"&gt; {log4j(at, text)}" for at, text in EVENTS),
     "Chinese, JDK 8": of_locale("十一月", "下午"),
+    "German, JDK 9": of_locale("Nov.", "NACHM."),
     "Swedish": of_locale("nov.", "EM"),
     "Czech": of_locale("lis", "ODP."),
     "Hungarian": of_locale("nov.", "DU."),

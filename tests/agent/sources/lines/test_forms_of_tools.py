@@ -44,6 +44,26 @@ OF_TWO: dict[str, Form] = {
         + "\n"
     ),
     "rsyslog's files": lambda at, text, n: f"{at:%Y-%m-%dT%H:%M:%S.%f}+00:00 host{n} pay:  {text}",
+    "podman-compose": lambda at, text, n: f"[pay_{n}]  | {log4j(at, text)}",
+    "Scalingo": lambda at, text, n: (
+        f"{at:%Y-%m-%d %H:%M:%S.%f}000 +0000 UTC [worker-{n}] {json.dumps({'msg': text})}"
+    ),
+    "names of DigitalOcean's apps": lambda at, text, n: f"pay-{n} {iso(at)} {log4j(at, text)}",
+    "syslog's CEE": lambda at, text, n: (
+        f"{at:%b %d %H:%M:%S} host{n} pay[1]: @cee: {json.dumps({'msg': text})}"
+    ),
+    "Rust's slog behind syslog": lambda at, text, n: (
+        f"{iso(at)} host{n} pay[1]: {at:%b %d %H:%M:%S.123} DEBG librdkafka: {text}"
+    ),
+    "Container Apps, with the replica": lambda at, text, n: json.dumps(
+        {"TimeStamp": iso(at), "Log": text, "ContainerAppName": "pay", "ReplicaName": f"pay-{n}"}
+    ),
+    "Fluent Bit's stdout, of an object": lambda at, text, n: (
+        f"[0] kube.var.log.containers.{PODS[n]}_shop_app-{'ab' * 32}.log: "
+        f"[[{ms(at) / 1000:.9f}, {{}}], "
+        + json.dumps({"log": json.dumps({"msg": text})}, separators=(", ", "=>"))
+        + "]"
+    ),
     "rsyslog's CEE": lambda at, text, n: (
         f"{at:%Y-%m-%dT%H:%M:%S.%f}+00:00 host{n} pay[1]: @cee: {json.dumps({'msg': text})}"
     ),
@@ -161,6 +181,12 @@ OF_ONE = {
         lambda at, text: (
             f"\t{at:%b %d, %Y @ %H:%M:%S}.123\t{json.dumps({'msg': text, 'ts': at.timestamp()})}"
         )
+    ),
+    "a clock without a date before a day of a year": lines(
+        lambda at, text: f"{at:%H:%M:%S} worker.1 | I{at:%m%d %H:%M:%S.%f}       1 a.go:10] {text}"
+    ),
+    "an object behind a time of day": lines(
+        lambda at, text: f"{at:%b %d %Y %H:%M:%S}  {json.dumps({'level': 'info', 'msg': text})}"
     ),
     "colours of 256": lines(lambda at, text: f"\x1b[38;5;10m\x1b[K{log4j(at, text)}\x1b[m\x1b[K"),
     "grep's colours": lines(

@@ -54,6 +54,7 @@ def pairs(fields: dict[str, Any], key: str = "{}=") -> str:
     )
 
 
+TERMINAL = "\x1b[36m{}\x1b[0m="
 CYAN = "\x1b[36m{}=\x1b[0m"
 FRANZ_LAYOUTS: dict[str, Layout] = {
     "slog": lambda t, m, f: f'time={iso(t)} level=INFO msg="{m}" {pairs(f)}',
@@ -62,11 +63,28 @@ FRANZ_LAYOUTS: dict[str, Layout] = {
     "zap without a caller": lambda t, m, f: f"{iso(t)}\tINFO\tkgo\t{m}\t{json.dumps(f)}",
     "zerolog's console": lambda t, m, f: f"{iso(t)} \x1b[32mINF\x1b[0m {m} {pairs(f, CYAN)}",
     "klog": lambda t, m, f: f'I{t:%m%d %H:%M:%S}.123456       1 kgo.go:12] "{m}" {pairs(f)}',
+    "hclog": lambda t, m, f: f"{iso(t)} [INFO]  kafka: {m}: {pairs(f)}",
+    "logrus on a terminal, with times": lambda t, m, f: (
+        f"\x1b[36mINFO\x1b[0m[{t:%Y-%m-%dT%H:%M:%S}Z] {m:<44} {pairs(f, TERMINAL)}"
+    ),
+    "zap's short keys": lambda t, m, f: json.dumps({"L": "INFO", "T": iso(t), "M": m, **f}),
     "a time behind": lambda t, m, f: f'level=info msg="{m}" label="" time={iso(t)} {pairs(f)}',
 }
 KAFKAJS_LAYOUTS: dict[str, Layout] = {
     "kafkajs": lambda t, m, f: json.dumps({"timestamp": iso(t), "message": m, **f}),
     "winston": lambda t, m, f: json.dumps({"message": m, "timestamp": iso(t), "extra": f}),
+    "NestJS's JSON": lambda t, m, f: json.dumps(
+        {"level": "log", "timestamp": iso(t), "message": {"message": m, **f}}
+    ),
+    "log4js": lambda t, m, f: f"[{iso(t)}] [INFO] kafkajs - {m} {json.dumps(f)}",
+    "a message and its fields": lambda t, m, f: f"{iso(t)} {m} {json.dumps(f)}",
+    "Lambda's console": lambda t, m, f: (
+        f"{iso(t)}\t8f5a6b1c-1111-2222-3333-444455556666\tINFO\t"
+        + json.dumps({"level": "INFO", "logger": "kafkajs", "message": m, **f})
+    ),
+    "an object behind a time and a level": lambda t, m, f: (
+        f"{t:%Y-%m-%d %H:%M:%S,123} INFO {json.dumps({'level': 'INFO', 'message': m, **f})}"
+    ),
     "NestJS": lambda t, m, f: (
         f"[Nest] 1  - {t:%m/%d/%Y, %I:%M:%S} PM     LOG [Server] INFO {m} {json.dumps(f)}"
     ),
@@ -94,4 +112,12 @@ def test_layout_of_logrus_on_a_terminal_is_read_without_times(tmp_path: Path) ->
     assert [code for code, _ in replay(text, tmp_path)[0]] == [1, 0]
 
 
-TERMINAL = "\x1b[36m{}\x1b[0m="
+@pytest.mark.parametrize("key", ["log", "message", "textPayload"])
+@pytest.mark.parametrize("layout", ["zerolog's console", "logrus on a terminal, with times"])
+def test_colours_within_an_object_of_a_store_are_no_text(
+    layout: str, key: str, tmp_path: Path
+) -> None:
+    text = write(FRANZ, FRANZ_LAYOUTS[layout])
+    rows = [json.dumps({key: line, "stream": "stdout"}) for line in text.splitlines()]
+
+    assert replay("\n".join(rows), tmp_path)[0] == WANTED

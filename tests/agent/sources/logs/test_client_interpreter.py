@@ -286,8 +286,10 @@ class TestNoCause:
 
         assert got(signals(*drop, *drop, *drop)) == ["5", "sync", "5", "sync", "5"]
 
-    def test_warning_of_the_new_protocol_needs_a_known_member(self) -> None:
-        assert signals(says("Consumer poll timeout has expired. x")) == []
+    def test_warnings_of_the_new_protocol_alone_show_dropped_group(self) -> None:
+        drop = [says("Consumer poll timeout has expired. x"), *["other lines"] * 15]
+
+        assert got(signals(*drop, *drop)) == ["5", "sync", "5"]
 
     def test_a_static_member_drops_out_without_a_leave(self) -> None:
         expired = says("consumer poll timeout has expired. This means")

@@ -66,9 +66,23 @@ def test_newer_version_is_noted() -> None:
 
 
 def test_processes_that_cannot_be_told_apart_are_noted() -> None:
-    (note,) = diagnose(b"x", ParserCounts(lines=3, events=2), 1, ("c",))
+    (note,) = diagnose(b"x", ParserCounts(lines=3, events=2), 1, ("client c",))
 
     assert note.startswith("several processes write as client c")
+
+
+@pytest.mark.parametrize(("second", "is_told"), [("05,136", True), ("05,123", False)])
+def test_replicas_without_member_ids_are_noted_by_their_generation(
+    second: str, *, is_told: bool
+) -> None:
+    head = "INFO [Consumer clientId=c, groupId=g] Successfully joined group with generation 7"
+    log = "".join(f"2026-11-20 13:20:{clock} {head}\n" for clock in ("05,123", second)).encode()
+    parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
+    parser.feed(log, 1_900_000_000.0)
+
+    notes = [note for note in diagnose_log(log, parser) if "several processes" in note]
+
+    assert [note[:41] for note in notes] == ["several processes write as client c: memb"] * is_told
 
 
 def test_a_drop_alone_of_a_nameless_client_names_the_level() -> None:
