@@ -63,7 +63,10 @@ _MAX_PIECES = 16
 """Pieces of the last bytes, which are twice `KEPT_BYTES` at most."""
 
 _HEAD_BYTES = 1_024
-"""Bytes of the line above, which is searched for a timestamp alone."""
+"""Bytes of a line above, which is searched for a timestamp alone."""
+
+_ABOVE_BYTES = 1 << 15
+"""Searched for the lines above."""
 
 _LINES_AT_ONCE = 256
 """Lines that are read before their events are interpreted: two loops that fit the caches of a CPU
@@ -299,13 +302,15 @@ class LineParser:
             self._carry, self._skipping = b"", True
             self.counts.long += 1
 
-    def _line_before(self) -> str:
-        """Return the line above, the head of this one in java.util.logging and Payara."""
+    def _lines_before(self) -> list[bytes]:
+        """Return the lines above, the last of which may be the head of this one.
+
+        java.util.logging and Payara write a message below its time.
+        """
         block, begin, start, before, _ = self._place
         last = before[-1] if before else b""
         near, end = (block, start - 1) if start > begin else (last, len(last) - 1)
-        above = near[near.rfind(b"\n", 0, max(end, 0)) + 1 : max(end, 0)]
-        return above[:_HEAD_BYTES].decode("utf-8", "replace")
+        return near[max(0, end - _ABOVE_BYTES) : max(end, 0)].split(b"\n")[-_NEXT_LINES:]
 
     def _search(  # noqa: C901 - one loop, which each line passes
         self, block: bytes, start: int, end: int, arrival_at: float
@@ -401,7 +406,20 @@ class LineParser:
             at = self.stamper.find(behind[1], arrival_at)
         if at is None:
             at = self._date_record(raw, arrival_at, is_prefixed=bool(entry.origin))
-        return self.stamper.find(self._line_before(), arrival_at) if at is None else at
+        return self._date_above(entry, arrival_at) if at is None else at
+
+    def _date_above(self, entry: LogEntry, arrival_at: float) -> float | None:
+        """Return the time of the line above, or of the one above in the stream of an entry."""
+        *others, above = self._lines_before()
+        at = self.stamper.find(above[:_HEAD_BYTES].decode("utf-8", "replace"), arrival_at)
+        if at is not None or not (entry.origin or above.startswith(b"{")):
+            return at
+        unwrapper = Unwrapper(self._timezone)
+        for raw in (above, *reversed(others)):
+            for each in unwrapper.unwrap(raw, arrival_at):
+                if (each.origin, each.pid) == (entry.origin, entry.pid):
+                    return self.stamper.find(each.text, arrival_at)
+        return None
 
     def _find_message(self, text: str) -> int:
         """Return where the message of the line that was read begins, as far as its anchor shows."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from agent.sources.lines.json_entry import decode, level_of
+from agent.sources.lines.json_entry import Json, decode, level_of
 
 _KNOWN = (
     "why", "group", "groupId", "group_id", "consumer_group", "clientId", "client_id", "member_id",
@@ -88,7 +88,7 @@ def _structure_line(text: str) -> str | None:
     return None if first is None else _render(*_split(text[: first.start()]), pairs)
 
 
-def _render_behind(head: str, found: Mapping[str, Any]) -> str:
+def _render_behind(head: str, found: Json) -> str:
     """Render an object behind a text: the fields of that message, or an entry of its own."""
     message = found.get("message")
     if isinstance(message, str) and level_of(found):

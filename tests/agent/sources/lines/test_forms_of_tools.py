@@ -16,6 +16,7 @@ from tests.agent.sources.lines.test_posted_forms import (
     EVENTS,
     WANTED,
     iso,
+    jul,
     lines,
     log4j,
     ms,
@@ -184,6 +185,14 @@ OF_ONE = {
     ),
     "a clock without a date before a day of a year": lines(
         lambda at, text: f"{at:%H:%M:%S} worker.1 | I{at:%m%d %H:%M:%S.%f}       1 a.go:10] {text}"
+    ),
+    "FireLens, of java.util.logging": "\n".join(
+        json.dumps({"container_id": "ab12", "container_name": "app", "log": line})
+        for line in jul("Nov").splitlines()
+    ),
+    "stern's JSON, of java.util.logging": "\n".join(
+        json.dumps({"message": line, "podName": "pay-0", "containerName": "app"})
+        for line in jul("Nov").splitlines()
     ),
     "an object behind a time of day": lines(
         lambda at, text: f"{at:%b %d %Y %H:%M:%S}  {json.dumps({'level': 'info', 'msg': text})}"
