@@ -18,7 +18,8 @@ from metrics.model.sample import MALFORMED
 from metrics.tracking.tracker import TrackerState
 
 VERSION = 1
-"""Version of the format. Fields keep their encoded names: up- and downgrades keep the state."""
+"""Version of the format. Fields keep their encoded names and their defaults, which are not written:
+up- and downgrades keep the state."""
 _MEMBERS_AT_ONCE = 200
 """Members encoded at once."""
 _encode = msgspec.json.Encoder().encode

@@ -6,9 +6,11 @@ Sources produce signals, the tracker applies them; nothing else passes between t
 
 import re
 from enum import StrEnum
+from sys import intern
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from metrics.model.status import RebalanceStatus
 
@@ -66,7 +68,9 @@ class InstanceKey(NamedTuple):
     """The instance's own ``group.instance.id`` where there is one, else its threads' origin."""
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True, rename={"origin": "stream"}):
+class Member(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"origin": "stream"}
+):
     """A member as one source reports it.
 
     ``member_id`` changes with every join: it is an attribute, not identity. The checkpoint calls
@@ -112,6 +116,12 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, rename={"origin": "strea
         # https://github.com/apache/kafka/blob/3.9.0/streams/src/main/java/org/apache/kafka/streams/StreamsConfig.java
         own_id = (self.group_instance_id or "").removesuffix(f"-{thread.thread}")
         return InstanceKey(self.cluster, self.group, thread.instance, own_id or self.origin)
+
+
+def share_texts(member: Member) -> Member:
+    """Return a member of a checkpoint that shares equal texts with all others."""
+    fields = asdict(member).items()
+    return replace(member, **{name: intern(text) for name, text in fields if type(text) is str})
 
 
 class FollowUp(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,10 +5,11 @@ from the view with the best priority, not from the latest, so that series keep t
 """
 
 from itertools import pairwise
+from sys import intern
 
 import msgspec
 
-from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
+from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind, share_texts
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import stale_at
 from metrics.tracking.duplicates import Observation
@@ -42,7 +43,7 @@ _FILLED = _LABELS + _OF_PROCESS
 """Fields that other views fill where the best one has no value."""
 
 
-class StreamsFollowUp(msgspec.Struct, kw_only=True):
+class StreamsFollowUp(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The follow-up that a thread's last assignment requires of its instance (10 to 13).
 
     Instants are Unix seconds.
@@ -69,6 +70,7 @@ class StreamsFollowUp(msgspec.Struct, kw_only=True):
 class MemberView(
     msgspec.Struct,
     kw_only=True,
+    omit_defaults=True,
     rename={"has_member_id": "named", "reports_ends": "ends", "is_rebalancing": "under_way"},
 ):
     """One source's view of a member. ``rename`` has the checkpoint's keys."""
@@ -107,6 +109,7 @@ class MemberView(
 class Consumer(
     msgspec.Struct,
     kw_only=True,
+    omit_defaults=True,
     rename={
         "streams_follow_up": "layer",
         "views": "voices",
@@ -139,9 +142,12 @@ class Consumer(
 
     def __post_init__(self) -> None:
         """Share equal parts: each one that a checkpoint held has strings of its own."""
+        if self.views:
+            self.track.share_texts()
         for view in self.views:
-            if view.member == self.track.member:
-                view.member = self.track.member
+            is_best = view.member == self.track.member
+            view.member = self.track.member if is_best else share_texts(view.member)
+        self.member_ids = list(map(intern, self.member_ids))
         for one, next_one in pairwise(self.observations):
             if one.reporters == next_one.reporters:
                 next_one.reporters = one.reporters

@@ -36,7 +36,7 @@ LEFT = SignalKind.LEAVE.value
 ENDS = {kind.value for kind in (SignalKind.SYNC, SignalKind.LEAVE, SignalKind.FAIL)}
 
 
-class Observation(msgspec.Struct, kw_only=True, rename={"reporters": "by"}):
+class Observation(msgspec.Struct, kw_only=True, omit_defaults=True, rename={"reporters": "by"}):
     """One reported event. ``at`` is Unix seconds, from its first reporter."""
 
     name: str

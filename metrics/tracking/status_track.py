@@ -22,7 +22,7 @@ from metrics.model.sample import (
     digest,
     format_time,
 )
-from metrics.model.signals import Member, SourceKind
+from metrics.model.signals import Member, SourceKind, share_texts
 from metrics.model.snapshot import GroupKey
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import PeakWindow, add_to_window, stale_at
@@ -64,6 +64,7 @@ class Provenance(NamedTuple):
 class Track(
     msgspec.Struct,
     kw_only=True,
+    omit_defaults=True,
     rename={"origin": "stream", "peak_window": "steps", "event_names": "named"},
 ):
     """State of one consumer or Streams instance. Instants are Unix seconds.
@@ -133,6 +134,16 @@ class Track(
         """The group that it belongs to."""
         member = self.member
         return GroupKey(member.cluster, self.app, member.group, member.group_type)
+
+    def share_texts(self) -> None:
+        """Share equal texts and counts: a checkpoint has a copy of each for each member."""
+        self.key = tuple(map(intern, self.key))
+        self.member = share_texts(self.member)
+        self.client_id, self.app, self.origin = map(intern, (self.client_id, self.app, self.origin))
+        self.moved, self.ended = _share_origin(self.moved), _share_origin(self.ended)
+        self.rebalances = _intern_counts(tuple(self.rebalances.items()))
+        self.transitions = _intern_counts(tuple(self.transitions.items()))
+        self.event_names = tuple(map(intern, self.event_names))
 
     def set_reporter(
         self, source: SourceKind, stream: str, at: float, shift_s: float = 0.0
@@ -285,6 +296,10 @@ class Track(
         self.seconds = _sum(self.seconds, {self.status: at - self.since_at})
         self.peak_window = add_to_window(self.peak_window, self.status, at)
         self.since_at = at
+
+
+def _share_origin(event: Provenance | None) -> Provenance | None:
+    return None if event is None else event._replace(origin=intern(event.origin))
 
 
 _Number = TypeVar("_Number", int, float)

@@ -11,10 +11,10 @@ writer that has begun the new file writes no more to the old one. No timeout is 
 
 import contextlib
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from sys import intern
 
 from agent.sources.lines.log_file import LARGE_BLOCK_BYTES, Chunk, DamagedError, OpenLog, Place
 from agent.sources.lines.recordings import rotation
@@ -26,17 +26,17 @@ class Follower:
     __slots__ = (
         "_at_end",
         "_before",
+        "_faults",
+        "_finished",
         "_idle",
         "_is_new",
         "_log",
         "_next",
         "_parked",
+        "_path",
         "_place",
         "_seen",
         "block_bytes",
-        "faults",
-        "finished",
-        "path",
         "place_number",
     )
 
@@ -54,26 +54,46 @@ class Follower:
         it was rotated before its first look.
         """
         self.path = path
-        """The newest of the stream's files; it changes if each file has a name of its own."""
-        self.faults: Counter[str] = Counter()
-        """``truncated``; ``lost``: the file of a checkpoint is missing;
-        ``unreadable``: a rotated file."""
+        # most of 20,000 idle files need none of these: a Path, a list and a Counter take 600 bytes
+        self._faults: tuple[str, ...] = ()
+        self._finished: tuple[Place, ...] = ()
         self._place, self._at_end, self._is_new = place, at_end, is_new
         self._log: OpenLog | None = None
-        self._next: list[OpenLog] = []  # a deque takes 760 bytes
+        self._next: Sequence[OpenLog] = ()
         # Where the file before ended, while nothing is read of this one: an empty file has no head
         # to know it by, and its first bytes may be those of a later one.
         self._before: Place | None = None
         self._idle = False
         self._seen = (-1, -1)
-        self.finished: list[Place] = []
-        """Files that were read to their end since the owner cleared the list."""
         self.block_bytes = LARGE_BLOCK_BYTES
         """Bytes of the next block."""
         self.place_number = 0
         """Number of `place`: it is another one after a byte was read or the file changed."""
         self._parked: tuple[int, int] | None = None
         """Device and inode of an idle file that was closed."""
+
+    @property
+    def path(self) -> Path:
+        """The newest of the stream's files; it changes if each file has a name of its own."""
+        return Path(self._path)
+
+    @path.setter
+    def path(self, path: Path) -> None:
+        self._path = intern(str(path))
+
+    def take_faults(self) -> Sequence[str]:
+        """Return the faults since the last call.
+
+        ``truncated``; ``lost``: the file of a checkpoint is missing; ``unreadable``: a rotated
+        file.
+        """
+        faults, self._faults = self._faults, ()
+        return faults
+
+    def take_finished(self) -> Sequence[Place]:
+        """Return the files that were read to their end since the last call."""
+        finished, self._finished = self._finished, ()
+        return finished
 
     @property
     def place(self) -> Place | None:
@@ -133,7 +153,7 @@ class Follower:
 
     def _unpark(self, parked: tuple[int, int]) -> bool:
         """Open a parked file again if it has changed; until then it costs one stat()."""
-        found = self.path.stat()
+        found = os.stat(self._path)  # noqa: PTH116 - no Path for each look
         seen, self._seen = self._seen, (found.st_size, found.st_mtime_ns)
         moved = parked != (found.st_dev, found.st_ino)
         if seen == self._seen and not moved:
@@ -151,7 +171,7 @@ class Follower:
             self._switch(log)
         else:
             log.close()
-            self.faults["truncated"] += 1
+            self._faults += ("truncated",)
             self._resume(place)
         return True
 
@@ -164,8 +184,9 @@ class Follower:
             self._log = None
 
     def _forget_next(self) -> None:
-        while self._next:
-            self._next.pop().close()
+        for log in self._next:
+            log.close()
+        self._next = ()
 
     def _open(self) -> bool:
         """Open the file to read; return False for a parked one without a change."""
@@ -177,7 +198,7 @@ class Follower:
     def _start(self) -> None:
         if self._place is not None:
             if not self._resume(self._place):
-                self.faults["lost"] += 1
+                self._faults += ("lost",)
             return
         if self._is_new is not None:
             self._start_at_oldest(self._is_new)
@@ -215,7 +236,7 @@ class Follower:
         """Return whether there is more to read; an idle file costs one stat()."""
         log = self._reading
         try:
-            found = self.path.stat()
+            found = os.stat(self._path)  # noqa: PTH116 - no Path for each look
         except FileNotFoundError:
             if log.size > log.offset and log.is_unchanged():
                 return True
@@ -247,12 +268,12 @@ class Follower:
 
     def _follow_copy(self) -> None:
         """Continue at the current place of a truncated file's content."""
-        self.faults["truncated"] += 1
+        self._faults += ("truncated",)
         self._resume(self._reading.place)
 
     def _pass_on(self) -> None:
         """Go to the next file; a pending one may have been copied and truncated meanwhile."""
-        waiting, self._next = self._next, []
+        waiting, self._next = self._next, ()
         try:
             found = self._resume(self._reading.place, finished=True, otherwise=waiting)
         except FileNotFoundError:  # in the middle of a rotation by rename
@@ -311,7 +332,7 @@ class Follower:
             try:
                 older.append(OpenLog(path))
             except OSError:
-                self.faults["unreadable"] += 1
+                self._faults += ("unreadable",)
         return [*older, current]
 
     def _block(self, now: float) -> Chunk | None:
@@ -319,7 +340,7 @@ class Follower:
         try:
             return self._reading.read(now, self.block_bytes)
         except DamagedError:
-            self.faults["unreadable"] += 1
+            self._faults += ("unreadable",)
             return None
 
     def _switch(self, log: OpenLog) -> None:
@@ -327,7 +348,7 @@ class Follower:
         if self._log is not None:
             if self._log.offset:
                 self._before = self._log.place
-                self.finished.append(self._before)
+                self._finished += (self._before,)
             self._log.close()
         self._log, self._seen = log, (-1, -1)
 

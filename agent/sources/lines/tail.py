@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from agent.processes.descriptors import EXHAUSTED
@@ -231,16 +232,16 @@ class FileTail:
                 found.setdefault((place.device, place.inode), []).insert(0, place)
         return found
 
-    def _note_finished(self, places: list[Place]) -> None:
+    def _note_finished(self, places: Sequence[Place]) -> None:
         for place in places:
             self._finished.pop((place.device, place.inode), None)
             self._finished[place.device, place.inode] = place
-        places.clear()
         while len(self._finished) > _MAX_FINISHED:
             del self._finished[next(iter(self._finished))]
 
     def _restore(self, stream: str, position: Any) -> None:
         """Resume a stream; one whose position is unusable is read afresh."""
+        stream = intern(stream)  # the path of its follower, and the origin of its members
         try:
             tail = StreamTail.resume(
                 stream, partial(Follower, Path(stream)), position, self._parser
@@ -278,8 +279,8 @@ class FileTail:
                 self._fail(tail, error, now)
             return False
         finally:
-            self._count(tail.follower.faults)
-            self._note_finished(tail.follower.finished)
+            self._count(Counter(tail.follower.take_faults()))
+            self._note_finished(tail.follower.take_finished())
             self._open.note(tail, is_read=False)
         if chunk is not None:
             self._open.note(tail, is_read=True)
@@ -378,7 +379,6 @@ class FileTail:
         for reason, count in faults.items():
             if count:
                 self.health.errors[reason] = self.health.errors.get(reason, 0) + count
-        faults.clear()
 
 
 def _newest(patterns: Sequence[str]) -> dict[str, Path]:

@@ -5,7 +5,7 @@ or from before a leave, the leave that follows a poll timeout, a revocation duri
 `ClientState.is_outdated` detects that before `ClientState.learn` applies the event.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 import msgspec
@@ -50,9 +50,8 @@ class Announced:
     reason: str | None
 
 
-@dataclass(slots=True, kw_only=True)
-class ClientState:
-    """One client of the stream."""
+class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One client of the stream. Its text in a checkpoint has what is not the default."""
 
     member: Member
     lane: str
@@ -66,7 +65,7 @@ class ClientState:
     """The one that its last join carried."""
     assignment: str | None = None
     """Text of the last assignment that it took."""
-    partitions: set[str] = field(default_factory=set)
+    partitions: set[str] = msgspec.field(default_factory=set)
     """Partitions that it reads, as far as its lines show them."""
     left: bool = False
     has_joined: bool = False
@@ -79,7 +78,7 @@ class ClientState:
     returned: bool = False
     """The drop is a second one, so the member was back: lines of its return are not logged."""
     last_rule: str = ""
-    member_ids: list[str] = field(default_factory=list)
+    member_ids: list[str] = msgspec.field(default_factory=list)
     """Its last member ids; Kafka gives none twice."""
     is_mixed: bool = False
     """A former member id or a generation came back: several processes print the same names."""

@@ -1,4 +1,6 @@
+import gc
 import logging
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
 
 NOW = 1795242824.209
+_MEMBER_BYTES_MAX = 3_000
 
 MEMBERS = st.builds(
     Member,
@@ -86,6 +89,38 @@ def test_no_piece_of_a_file_grows_with_the_members() -> None:
 
     sizes = [len(piece) for piece in encode_parts(a_checkpoint(joined, {}))]
     assert max(sizes) < sum(sizes) / 5
+
+
+def test_a_restart_shares_the_texts_and_counts_of_members(tmp_path: Path) -> None:
+    members = [
+        Member(group="g", client_id=f"m{number}", origin=f"/var/log/{number}.log", host="h1")
+        for number in range(500)
+    ]
+    signals = [
+        Signal(kind=kind, at=NOW + at, member=member, source=SourceKind.LOGS, status=status)
+        for at, kind, status in (
+            (0, SignalKind.RAISE, RebalanceStatus.NEW_MEMBER),
+            (1, SignalKind.SYNC, RebalanceStatus.NONE),
+        )
+        for member in members
+    ]
+    path = tmp_path / "checkpoint.json"
+    save(path, a_checkpoint(signals, {}))
+    gc.collect()
+    tracemalloc.start()
+
+    found = load(path)
+
+    gc.collect()
+    sizes = [trace.size for trace in tracemalloc.take_snapshot().traces]
+    tracemalloc.stop()
+    taken = sum(size for size in sizes if size < 1 << 16)  # not Python's table of shared texts
+    assert taken / len(members) < _MEMBER_BYTES_MAX
+    assert found is not None
+    one, other = (consumer.track for consumer in found.tracker.consumers[:2])
+    assert one.member.host is other.member.host
+    assert one.rebalances is other.rebalances
+    assert one.member.origin is one.origin
 
 
 def test_no_piece_of_a_file_grows_with_the_files_of_a_source() -> None:
