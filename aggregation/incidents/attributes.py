@@ -29,6 +29,13 @@ class Ownership(NamedTuple):
     owned: frozenset[str]
 
 
+class Silence(NamedTuple):
+    """A member's last request, and when its silence showed. Both are Unix seconds."""
+
+    since: float
+    at: float
+
+
 class LagStep(NamedTuple):
     """A changed lag of the group, in records. ``at`` is Unix seconds."""
 
@@ -55,6 +62,7 @@ class Attributes:
     max_poll_interval_s: dict[_Key, float] = field(default_factory=dict)
     software: dict[_Key, str] = field(default_factory=dict)
     removed_by: dict[_Key, str] = field(default_factory=dict)
+    silences: dict[_Key, list[Silence]] = field(default_factory=lambda: defaultdict(list))
     labels: dict[str, list[_LabelValue]] = field(default_factory=lambda: defaultdict(list))
     """Values of assignor, group's type, and application's version, each with its time."""
     lag_steps: list[LagStep] = field(default_factory=list)
@@ -71,18 +79,24 @@ class Attributes:
                 change = Ownership(parse_time(record.ts), member, owned)
                 self.ownership.append(change)
                 insort(self.changes_of_member[member], change, key=lambda each: each.at)
-            case "session.timeout.ms" if after.isdigit():
-                self.session_timeout_s[member] = int(after) / 1000
-            case "max.poll.interval.ms" if after.isdigit():
-                self.max_poll_interval_s[member] = int(after) / 1000
-            case "software":
-                self.software[member] = after
-            case "removed_by":
-                self.removed_by[member] = after
+            case "session.timeout.ms" | "max.poll.interval.ms" if after.isdigit():
+                is_session = record.field == "session.timeout.ms"
+                spans = self.session_timeout_s if is_session else self.max_poll_interval_s
+                spans[member] = int(after) / 1000
+            case "software" | "removed_by":
+                texts = self.software if record.field == "software" else self.removed_by
+                texts[member] = after
+            case "silent_since":
+                self._add_silence(member, record)
             case "lag" if before.isdigit() and after.isdigit():
                 self.lag_steps.append(LagStep(parse_time(record.ts), int(before), int(after)))
             case "assignor" | "version" | "image":
                 self._add_label(record.field, record, after)
+
+    def _add_silence(self, member: _Key, record: Sample) -> None:
+        if record.after:
+            silence = Silence(parse_time(record.after), parse_time(record.ts))
+            self.silences[member].append(silence)
 
     def _add_label(self, name: str, record: Sample, text: str) -> None:
         values = self.labels[name]
@@ -109,11 +123,23 @@ class Attributes:
         key = departure.member.key
         if departure.how is DepartureMode.DROPPED:
             return departure.at - self.max_poll_interval_s.get(key, 0.0)
+        silent_since = self._silence_of(departure)
+        if silent_since is not None:
+            return self._last_life_of(departure, silent_since)
         if departure.expired_at is not None and key in self.session_timeout_s:
             return self._last_life_of(departure, departure.expired_at - self.session_timeout_s[key])
         if departure.how is not DepartureMode.EXPIRED or not departure.is_silent:
             return departure.at
         return departure.at - self.session_timeout_s.get(key, 0.0)
+
+    def _silence_of(self, departure: MemberDeparture) -> float | None:
+        """Return since when a member that expired was silent, where a source has shown it."""
+        found = [
+            silence.since
+            for silence in self.silences.get(departure.member.key, ())
+            if silence.since <= departure.at <= silence.at
+        ]
+        return max(found) if found and departure.how is DepartureMode.EXPIRED else None
 
     def _last_life_of(self, departure: MemberDeparture, at: float) -> float:
         """Return ``at``, but no later than the departure, nor before its last assignment."""

@@ -94,6 +94,8 @@ class GroupHistory:
 
     drafts: list[Draft] = field(default_factory=list)
     present: dict[tuple[str, ...], MemberRef] = field(default_factory=dict)
+    present_since: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """The first sign of each of them: rebalances of new protocols overlap."""
     arrived_at: dict[tuple[str, ...], float] = field(default_factory=dict)
     away: dict[tuple[str, ...], _Away] = field(default_factory=dict)
     steps: dict[tuple[str, ...], list[tuple[float, Draft]]] = field(
@@ -438,7 +440,9 @@ class GroupHistory:
 
     def _is_unexpired(self, cause: Cause) -> bool:
         """Check for a new process of a member that the coordinator still knows."""
-        return cause.member.key in self.present and cause.member.key not in self.away
+        key = cause.member.key
+        is_known = key in self.present and self.present_since[key] <= cause.at
+        return is_known and key not in self.away
 
     def _add_departure(self, draft: Draft, departure: MemberDeparture) -> None:
         draft.depart(departure)
@@ -567,6 +571,8 @@ class GroupHistory:
             if segment.outcome is Outcome.SYNCED:
                 self.synced_at[segment.member.key] = segment.ended_at
             if stays and not segment.is_exit:
+                if segment.member.key not in self.present:
+                    self.present_since[segment.member.key] = segment.started_at
                 self.present[segment.member.key] = segment.member
             elif segment.is_exit:
                 self.present.pop(segment.member.key, None)

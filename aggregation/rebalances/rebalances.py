@@ -44,9 +44,12 @@ from aggregation.rebalances.root_cause import (
     unknown_trigger,
 )
 from aggregation.rebalances.segments import MemberRef, Segment
+from aggregation.rebalances.takeovers import Takeover, find_takeovers
 from metrics.model.sample import Outcome, Sample, parse_time
 from metrics.model.status import RebalanceStatus
 
+TAKEOVER_S = 1.0
+"""A member's partitions may be dated shortly before its status rose."""
 RETURN_S = 3600.0
 """A member that comes back later than this begins something new."""
 
@@ -149,6 +152,7 @@ class _Group:
     generation: int = -1
     """The highest that was synced."""
     failures: Failures = field(default_factory=dict)
+    takeovers: Sequence[Takeover] = ()
 
 
 def explain_rebalances(
@@ -173,6 +177,8 @@ def explain_unified(
     groups: dict[GroupRef, _Group] = defaultdict(_Group)
     for ref, failures in read_failures(records).items():
         groups[ref].failures = failures
+    for ref, takeovers in find_takeovers(records).items():
+        groups[ref].takeovers = takeovers
     now = max(heard.values(), default=0.0) if now is None else now
     found = [_explain(round_, groups[round_.ref], heard) for round_ in group_segments(records, now)]
     rebalances = [each for each in found if each.is_rebalance]
@@ -275,12 +281,23 @@ def _find_absent(
 ) -> list[MemberRef]:
     """Return members that were there before and took no part, though their agents live.
 
-    Only the classic protocol makes every member take part.
+    Only the classic protocol makes every member take part. In the new ones another member takes
+    the partitions of one that was removed.
     """
-    if round_.group_type != "classic" or round_.is_open:
+    if round_.is_open:
         return []
     took_part = {piece.member.key for piece in round_.segments}
-    if not round_.generations and len({piece.member.key for piece in round_.consumers}) == 1:
+    if round_.group_type != "classic":
+        since, until = round_.started_at - TAKEOVER_S, round_.ended_at + TAKEOVER_S
+        took_part |= group.present.keys() - {
+            taken.owner for taken in group.takeovers if since <= taken.at <= until
+        }
+    is_classic = round_.group_type == "classic"
+    if (
+        is_classic
+        and not round_.generations
+        and len({piece.member.key for piece in round_.consumers}) == 1
+    ):
         return []  # a follower that joins again has its generation repeated: no other was asked
     return [
         member

@@ -18,11 +18,11 @@ from metrics.tracking.status_track import Track
 
 def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) -> list[Sample]:
     """Return the changes of attributes that a signal reports; ``events`` are its other records."""
-    out: list[Sample] = []
+    out = _record_silence(track, signal)
     if signal.assigned is not None:
-        out = _record_partitions(track, signal, signal.assigned)
+        out += _record_partitions(track, signal, signal.assigned)
     elif track.assigned and _has_nothing(signal) and not _is_overtaken(track, signal):
-        out = _replace_partitions(track, (), signal.at)
+        out += _replace_partitions(track, (), signal.at)
     if signal.joins and track.status is not RebalanceStatus.NONE:
         track.joined_at = signal.at
         out.append(
@@ -40,6 +40,32 @@ def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) ->
         out.append(track.record_change("software", before_it, software, signal.at))
     out += _record_assignors(track, signal.at) + _record_leader(track, signal.at)
     return out + _record_labels(track, signal, events)
+
+
+def record_end(track: Track, at: float) -> list[Sample]:
+    """Return that a member with partitions is seen no more, with its last request."""
+    return [_silence(track, at)] if track.assigned and _shows_silence(track, at) else []
+
+
+def _record_silence(track: Track, signal: Signal) -> list[Sample]:
+    """Record how long a member was silent before it was fenced, and note its requests.
+
+    In new protocols the broker has the session timeout, so nothing else shows when it stopped.
+    """
+    is_fenced = signal.kind is SignalKind.RAISE and signal.status in _OF_FENCED
+    out = [_silence(track, signal.at)] if is_fenced and _shows_silence(track, signal.at) else []
+    if TRAITS[signal.source].sees_protocol:
+        track.requested_at = max(track.requested_at, signal.at)
+    return out
+
+
+def _shows_silence(track: Track, at: float) -> bool:
+    has_owners = track.member.group_type in {"consumer", "streams"}
+    return has_owners and 0.0 < track.requested_at < at - _SILENT_S
+
+
+def _silence(track: Track, at: float) -> Sample:
+    return track.record_change("silent_since", None, format_time(track.requested_at), at)
 
 
 def record_workload(track: Track, workload: Mapping[str, str], at: float) -> list[Sample]:
@@ -93,6 +119,9 @@ def _calls_for_interval(sample: Sample) -> bool:
     return sample.kind is SampleKind.TRANSITION and sample.to in _OF_INTERVALS
 
 
+_OF_FENCED = {RebalanceStatus.UNKNOWN_MEMBER, RebalanceStatus.STALE_MEMBER}
+_SILENT_S = 3.0
+"""A shorter silence is a heartbeat's interval at most."""
 _OF_INTERVALS = {RebalanceStatus.DROPPED_GROUP, RebalanceStatus.NEW_MEMBER}
 
 

@@ -20,7 +20,7 @@ from metrics.model.signals import Signal, SignalKind
 from metrics.model.snapshot import Snapshot
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import peak
-from metrics.tracking.attributes import record_attributes, record_workload
+from metrics.tracking.attributes import record_attributes, record_end, record_workload
 from metrics.tracking.consumer import Consumer
 from metrics.tracking.duplicates import forget
 from metrics.tracking.group_durations import GroupDurations, GroupEntry
@@ -150,6 +150,8 @@ class Tracker:
                 continue
             if consumer.pending:
                 out += self._merger.release(consumer)
+            if consumer.track.left_at is None:
+                out += record_end(consumer.track, at)
             if consumer.track.status is RebalanceStatus.DROPPED_GROUP:
                 out += self._transitions.lose(consumer, at, "its source has ended")
             if self._is_gone(consumer, at):

@@ -209,3 +209,51 @@ def test_a_new_version_of_the_application_is_recorded_once_for_each_member() -> 
     assert changes(samples) == [("version", None, "1.4"), ("image", None, "pay:1.4")]
     second = Tracker(StatusConfig(), state=first.state(), workload={"version": "1.5"})
     assert changes(run(second, synced(3.0, LOG), synced(4.0, LOG))) == [("version", "1.4", "1.5")]
+
+
+NEW = replace(ADDRESS, group_type="consumer", protocol_type=None)
+WIRE = SourceKind.WIRE
+
+
+def heartbeat(at: float, *names: str) -> Signal:
+    return msgspec.structs.replace(seen(at, NEW, source=WIRE), assigned=names or None)
+
+
+@pytest.mark.parametrize("code", [3, 4])
+def test_a_fenced_member_has_the_time_of_its_last_request(tracker: Tracker, code: int) -> None:
+    """The broker has the session timeout, so nothing else shows when it stopped."""
+    run(tracker, heartbeat(1.0, "t-0"), heartbeat(2.0))
+
+    samples = run(tracker, raised(code, 20.0, NEW, source=WIRE))
+
+    assert changes(samples) == [("silent_since", None, "1970-01-01T00:00:02.000000Z")]
+
+
+def test_a_member_that_is_fenced_between_two_heartbeats_was_not_silent(tracker: Tracker) -> None:
+    run(tracker, heartbeat(1.0, "t-0"))
+
+    assert changes(run(tracker, raised(4, 3.0, NEW, source=WIRE))) == []
+
+
+def test_in_the_classic_protocol_its_session_timeout_shows_it(tracker: Tracker) -> None:
+    run(tracker, assigned(1.0, "t-0", source=WIRE))
+
+    assert changes(run(tracker, raised(3, 20.0, ADDRESS, source=WIRE))) == []
+
+
+def test_a_member_whose_connections_have_ended_has_it_too(tracker: Tracker) -> None:
+    run(tracker, heartbeat(1.0, "t-0"))
+
+    samples = tracker.detach(NEW.origin, 50.0)
+
+    assert changes(samples) == [("silent_since", None, "1970-01-01T00:00:01.000000Z")]
+
+
+GONE = msgspec.structs.replace(left(2.0, NEW), source=WIRE)
+
+
+@pytest.mark.parametrize("goes", [heartbeat(2.0, "none"), GONE])
+def test_one_without_partitions_has_not(tracker: Tracker, goes: Signal) -> None:
+    run(tracker, heartbeat(1.0, "t-0"), goes)
+
+    assert changes(tracker.detach(NEW.origin, 50.0)) == []

@@ -1,0 +1,88 @@
+"""Partitions that a member takes while another one has them, in groups of new protocols. Pure.
+
+The coordinator gives a partition away only after its owner has given it up, or is no member any
+more. So an owner that has not given it up was removed: its session expired. In the classic protocol
+every member takes part in a rebalance, so there an absence shows the same.
+
+Source: incidents.md section 2; KIP-848, "Assignment Process".
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from aggregation.rebalances.grouping import GroupRef
+from aggregation.rebalances.segments import member_of
+from metrics.model.partitions import parse_partitions
+from metrics.model.sample import Sample, SampleKind, parse_time
+from metrics.model.status import RebalanceStatus
+
+SLACK_S = 5.0
+"""An owner that gives it up so soon after is a member: its clock differs."""
+_WITH_OWNERS = {"consumer", "streams"}
+
+_CAUSES = {SampleKind.TRANSITION, SampleKind.SIGNAL}
+_FENCED = {RebalanceStatus.UNKNOWN_MEMBER, RebalanceStatus.STALE_MEMBER}
+
+_Key = tuple[str, ...]
+
+
+class Takeover(NamedTuple):
+    """A member, by its key, and when another one took its partitions (Unix seconds)."""
+
+    at: float
+    owner: _Key
+
+
+class _Change(NamedTuple):
+    at: float
+    member: _Key
+    owned: frozenset[str]
+
+
+def find_takeovers(records: Iterable[Sample]) -> dict[GroupRef, list[Takeover]]:
+    """Return the takeovers of each group by time."""
+    changes: dict[GroupRef, list[_Change]] = defaultdict(list)
+    fenced: dict[GroupRef, set[tuple[_Key, float]]] = defaultdict(set)
+    for record in records:
+        if record.group_type not in _WITH_OWNERS:
+            continue
+        ref = GroupRef(record.cluster, record.group)
+        if record.kind is SampleKind.CHANGE and record.field == "partitions":
+            owned = frozenset(parse_partitions(record.after))
+            changes[ref].append(_Change(parse_time(record.ts), member_of(record).key, owned))
+        elif record.to in _FENCED and record.kind in _CAUSES:
+            fenced[ref].add((member_of(record).key, parse_time(record.ts)))
+    return {ref: _find_in_group(sorted(found), fenced[ref]) for ref, found in changes.items()}
+
+
+def _find_in_group(changes: list[_Change], fenced: set[tuple[_Key, float]]) -> list[Takeover]:
+    times: dict[_Key, list[float]] = defaultdict(list)
+    for change in changes:
+        times[change.member].append(change.at)
+    ends: dict[_Key, list[float]] = defaultdict(list)
+    for member, at in sorted(fenced):
+        ends[member].append(at)
+    owned: dict[_Key, frozenset[str]] = {}
+    owners: dict[str, _Key] = {}
+    found: list[Takeover] = []
+    for at, member, now in changes:
+        for partition in owned.get(member, frozenset()) - now:
+            if owners.get(partition) == member:
+                del owners[partition]
+        owned[member] = now
+        taken = {owners[each] for each in now if owners.get(each, member) != member}
+        found += [Takeover(at, each) for each in taken if _is_gone(times[each], ends[each], at)]
+        owners |= dict.fromkeys(now, member)
+    return found
+
+
+def _is_gone(changes: list[float], ends: list[float], at: float) -> bool:
+    """Check that an owner changes nothing soon after, or only as it learns that it was fenced."""
+    return _is_soon(ends, at) or not _is_soon(changes, at)
+
+
+def _is_soon(times: list[float], at: float) -> bool:
+    after = bisect_right(times, at)
+    return after < len(times) and times[after] <= at + SLACK_S
