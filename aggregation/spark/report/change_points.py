@@ -1,16 +1,19 @@
 """Change points of daily counts: since when a rate is another one. Pure.
 
 Theory of operation. A series of days is split where the likelihood of two constant rates is highest
-(Poisson). The split counts only if an exact binomial test finds it significant, after correction
-for the number of days at which it could lie, and if no single day makes it: it must stand without
-the highest day. Both sides are searched again. Incidents come in clusters: where days scatter more
-than Poisson's, counts are divided by that scatter first. So noise and weekends give no news.
+(Poisson). If the rate is constant, the days could come in any order. So the split counts only if
+few random orders of the same days have one that is as likely. That test is exact, whatever the
+days' scatter: incidents that come in bursts need no model. Where days of the week differ, a day is
+compared with the share that its weekday has, and changes places with the same weekday only. Both
+sides of a split are searched again.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
-from math import log, sqrt
+from math import exp
+
+import numpy as np
+import numpy.typing as npt
 
 from aggregation.spark.report.significance import binomial_p
 
@@ -18,13 +21,27 @@ LEVEL = 0.02
 """A constant rate gives a change in fewer than this share of series."""
 MIN_DAYS = 2
 """A change is believed from its second day on; the first day of a history is no rate."""
-_NOISE_SIGMAS = 2.0
-"""Scatter that Poisson's own does not explain."""
+_ORDERS = 2_000
+_TAIL = 100
+"""Where no random order is as likely, the most likely ones show how fast the rest becomes rare."""
+_ENOUGH = 20
+"""As many orders give a share of their own."""
+_SEASON_WEEKS = 3
+_SEASON_F = 3.5
+"""Weekdays differ from here on: the ratio of their variance and the variance within them."""
+_NO_SEASON = 5.0
+"""Events that each weekday gets for the estimate of its share, so that none has no share."""
+
+_Numbers = npt.NDArray[np.float64]
+_Places = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A change of a daily rate: the index of its first day, both rates, and the test's result."""
+    """A change of a daily rate: the index of its first day, both rates, and the test's result.
+
+    Where weekdays differ, the rates are those of an average day of the week.
+    """
 
     at: int
     before: float
@@ -37,85 +54,127 @@ class ChangePoint:
         return self.after / self.before - 1 if self.before else None
 
 
-def find_changes(counts: Sequence[int], level: float = LEVEL) -> list[ChangePoint]:
+@dataclass(frozen=True, slots=True)
+class _Series:
+    counts: _Numbers
+    shares: _Numbers
+    """What each day has of a constant rate; 1 on the average."""
+    weekdays: _Places
+    """Days of one number may change places."""
+
+    @classmethod
+    def of(cls, counts: Sequence[int], weekdays: Sequence[int] | None) -> "_Series":
+        values = np.array(counts, dtype=np.float64)
+        days = np.array(weekdays if weekdays is not None else [0] * len(counts), dtype=np.intp)
+        if not _is_seasonal(values, days):
+            return cls(values, np.ones(len(values)), np.zeros(len(values), dtype=np.intp))
+        of_day = np.bincount(days, minlength=7)
+        sums = np.bincount(days, weights=values, minlength=7) + _NO_SEASON
+        shares = (sums / np.maximum(of_day, 1))[days]
+        return cls(values, shares / shares.mean(), days)
+
+    def between(self, start: int, end: int) -> "_Series":
+        part = slice(start, end)
+        return _Series(self.counts[part], self.shares[part], self.weekdays[part])
+
+    def rate(self, start: int, end: int) -> float:
+        part = slice(start, end)
+        return float(self.counts[part].sum() / self.shares[part].sum()) if end > start else 0.0
+
+
+def find_changes(
+    counts: Sequence[int], level: float = LEVEL, weekdays: Sequence[int] | None = None
+) -> list[ChangePoint]:
     """Return the changes of a series of daily counts, in the order of days.
 
-    ``level`` is the share of constant series that may show one.
+    ``level`` is the share of constant series that may show one. ``weekdays`` are 0 to 6.
     """
-    bounds = sorted(_split(counts, 0, len(counts), level))
+    series = _Series.of(counts, weekdays)
+    bounds = sorted(_split(series, 0, len(counts), level))
     edges = [0, *(at for at, _ in bounds), len(counts)]
     return [
-        ChangePoint(
-            at,
-            _mean(counts[edges[n] : at]),
-            _mean(counts[at : edges[n + 2]]),
-            p_value,
-        )
+        ChangePoint(at, series.rate(edges[n], at), series.rate(at, edges[n + 2]), p_value)
         for n, (at, p_value) in enumerate(bounds)
     ]
 
 
-def latest_change(counts: Sequence[int], level: float = LEVEL) -> ChangePoint | None:
+def latest_change(
+    counts: Sequence[int], level: float = LEVEL, weekdays: Sequence[int] | None = None
+) -> ChangePoint | None:
     """Return the last change of a series; None: its rate is constant, as far as one can know."""
-    changes = find_changes(counts, level)
+    changes = find_changes(counts, level, weekdays)
     return changes[-1] if changes else None
 
 
-def _split(counts: Sequence[int], start: int, end: int, level: float) -> list[tuple[int, float]]:
-    found = _best_split(counts[start:end])
+def _is_seasonal(counts: _Numbers, weekdays: _Places) -> bool:
+    """Check whether weekdays differ by more than days of the same weekday do."""
+    of_day = np.bincount(weekdays)
+    classes = np.count_nonzero(of_day)
+    free = len(counts) - classes
+    if classes < 2 or len(counts) < 7 * _SEASON_WEEKS:
+        return False
+    means = np.bincount(weekdays, weights=counts) / np.maximum(of_day, 1)
+    between = float((of_day * (means - counts.mean()) ** 2).sum()) / (classes - 1)
+    within = float(((counts - means[weekdays]) ** 2).sum()) / free
+    return bool(between > _SEASON_F * max(within, 1e-9))
+
+
+def _split(series: _Series, start: int, end: int, level: float) -> list[tuple[int, float]]:
+    found = _best_split(series.between(start, end), level)
     if found is None:
         return []
     at, p_value = start + found[0], found[1]
-    if p_value >= level:
-        return []
-    left, right = _split(counts, start, at, level), _split(counts, at, end, level)
+    left, right = _split(series, start, at, level), _split(series, at, end, level)
     return [*left, (at, p_value), *right]
 
 
-def _best_split(counts: Sequence[int]) -> tuple[int, float] | None:
-    """Return the most likely split and its corrected p-value."""
-    days, total = len(counts), sum(counts)
-    candidates = range(MIN_DAYS, days - MIN_DAYS + 1)
-    if not total or not candidates:
+def _best_split(series: _Series, level: float) -> tuple[int, float] | None:
+    """Return the most likely split and its p-value, if that is below the level."""
+    counts, shares = series.counts, series.shares
+    if len(counts) < 2 * MIN_DAYS or not counts.any():
         return None
-    sums = [0, *accumulate(counts)]
-    at = max(candidates, key=lambda t: _gain(sums[t], t) + _gain(total - sums[t], days - t))
-    scatter = _scatter(counts, at)
-    alone = _test(*_without_highest(counts, at), scatter)
-    return at, min(1.0, max(alone, len(candidates) * _test(counts[:at], counts[at:], scatter)))
+    gains = _gains(counts[np.newaxis], shares)[0]
+    at = int(gains.argmax()) + MIN_DAYS
+    late, total = round(float(counts[at:].sum())), round(float(counts.sum()))
+    # scatter makes it only less sure: most series end here, without random orders
+    if binomial_p(late, total, float(shares[at:].sum() / shares.sum())) >= level:
+        return None
+    p_value = _p_value(float(gains.max()), _gains(_orders(series), shares).max(axis=1))
+    return (at, p_value) if p_value < level else None
 
 
-def _test(before: Sequence[int], after: Sequence[int], scatter: float) -> float:
-    late, of_all = sum(after) / scatter, (sum(before) + sum(after)) / scatter
-    return binomial_p(round(late), round(of_all), len(after) / (len(before) + len(after)))
+def _gains(counts: _Numbers, shares: _Numbers) -> _Numbers:
+    """Return the log-likelihood of each split of each row, without what all splits share."""
+    days = counts.shape[1]
+    first = slice(MIN_DAYS - 1, days - MIN_DAYS)
+    sums, exposed = counts.cumsum(axis=1)[:, first], shares.cumsum()[first]
+    rest = counts.sum(axis=1, keepdims=True) - sums
+    gains: _Numbers = _xlogx(sums, exposed) + _xlogx(rest, shares.sum() - exposed)
+    return gains
 
 
-def _without_highest(counts: Sequence[int], at: int) -> tuple[Sequence[int], Sequence[int]]:
-    """Return both sides without the highest day of the side with the higher rate."""
-    sides = [list(counts[:at]), list(counts[at:])]
-    higher = max(sides, key=_mean)
-    if len(higher) > 1:
-        higher.remove(max(higher))
-    return sides[0], sides[1]
+def _xlogx(counts: _Numbers, exposed: _Numbers) -> _Numbers:
+    gains: _Numbers = counts * np.log(np.maximum(counts, 1) / exposed)
+    return gains
 
 
-def _gain(count: int, days: int) -> float:
-    """Return the logarithm of the likelihood of a constant rate, without what all splits share."""
-    return count * log(count / days) if count else 0.0
+def _orders(series: _Series) -> _Numbers:
+    """Return random orders of the days; a day keeps its weekday where weekdays differ."""
+    days = len(series.counts)
+    rng = np.random.default_rng(days)  # the same days give the same report
+    drawn = np.argsort(rng.random((_ORDERS, days)) + series.weekdays, axis=1)
+    orders = np.empty((_ORDERS, days))
+    orders[:, np.argsort(series.weekdays, kind="stable")] = series.counts[drawn]
+    return orders
 
 
-def _scatter(counts: Sequence[int], at: int) -> float:
-    """Return the ratio of variance and mean within both sides: 1 unless it is clearly more."""
-    free = len(counts) - 2
-    if free < 1:
-        return 1.0
-    squares = 0.0
-    for side in (counts[:at], counts[at:]):
-        mean = _mean(side)
-        squares += sum((count - mean) ** 2 for count in side) / mean if mean else 0.0
-    ratio = squares / free
-    return ratio if ratio > 1 + _NOISE_SIGMAS * sqrt(2 / free) else 1.0
-
-
-def _mean(counts: Sequence[int]) -> float:
-    return sum(counts) / len(counts) if counts else 0.0
+def _p_value(gain: float, gains: _Numbers) -> float:
+    """Return the share of orders that are as likely; beyond them an exponential tail."""
+    slack = 1e-9  # equally likely results differ by rounding
+    as_likely = int((gains >= gain - slack).sum())
+    if as_likely >= _ENOUGH:
+        return (as_likely + 1) / (len(gains) + 1)
+    top = np.sort(gains)[-_TAIL:]
+    excess = float(top.mean() - top[0])
+    beyond = exp(-(gain - float(top[0])) / excess) if excess > 0 else 0.0
+    return max(as_likely, _TAIL * beyond, slack) / len(gains)

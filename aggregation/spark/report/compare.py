@@ -1,20 +1,23 @@
 """Two periods, side by side."""
 
 from aggregation.spark.report.section import Rows, Section, no_chart
-from aggregation.spark.report.significance import is_change
+from aggregation.spark.report.significance import LEVEL, is_change
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
 WITH sums AS (
   SELECT $keys,
-         sum(CASE WHEN $period THEN times ELSE 0 END) AS rebalances,
-         sum(CASE WHEN $before THEN times ELSE 0 END) AS rebalances_before,
-         sum(CASE WHEN $period AND plan = 'unplanned' THEN times ELSE 0 END) AS unplanned,
-         sum(CASE WHEN $before AND plan = 'unplanned' THEN times ELSE 0 END) AS unplanned_before,
-         sum(CASE WHEN $period THEN member_seconds ELSE 0D END) AS lost_s,
-         sum(CASE WHEN $before THEN member_seconds ELSE 0D END) AS lost_before_s
+         sum(CASE WHEN $period AND what = 'rebalance' THEN times ELSE 0 END) AS rebalances,
+         sum(CASE WHEN $before AND what = 'rebalance' THEN times ELSE 0 END) AS rebalances_before,
+         sum(CASE WHEN $period AND what = 'incident' AND plan = 'unplanned' THEN times ELSE 0 END)
+           AS unplanned,
+         sum(CASE WHEN $before AND what = 'incident' AND plan = 'unplanned' THEN times ELSE 0 END)
+           AS unplanned_before,
+         sum(CASE WHEN $period AND what = 'rebalance' THEN member_seconds ELSE 0D END) AS lost_s,
+         sum(CASE WHEN $before AND what = 'rebalance' THEN member_seconds ELSE 0D END)
+           AS lost_before_s
   FROM rollups
-  WHERE what = 'rebalance' AND ($period OR $before)
+  WHERE what IN ('rebalance', 'incident') AND ($period OR $before)
   GROUP BY $keys
 )
 SELECT $keys, rebalances, rebalances_before,
@@ -28,10 +31,15 @@ ORDER BY abs(lost_s - lost_before_s) DESC, $keys
 
 
 def mark_significant(rows: Rows, days: int, days_before: int) -> Rows:
-    """Return the rows with the test's result: whether unplanned rebalances a day differ."""
+    """Return the rows with the test's result: whether unplanned incidents a day differ.
+
+    The level is shared by all groups that had one: of many groups few differ by chance.
+    """
     weeks = days_before / days
+    tested = sum(1 for row in rows if row["unplanned"] + row["unplanned_before"])
+    level = LEVEL / max(tested, 1)
     return [
-        row | {"is_significant": is_change(row["unplanned"], row["unplanned_before"], weeks)}
+        row | {"is_significant": is_change(row["unplanned"], row["unplanned_before"], weeks, level)}
         for row in rows
     ]
 
@@ -40,8 +48,9 @@ SECTION = Section(
     name="compare",
     title="Against the other period",
     note="The same counts in the period that this one is compared with; the largest differences "
-    "first. Significant is a difference of unplanned rebalances a day that an exact test finds to "
-    "be more than noise, whatever the lengths of the periods.",
+    "first. Unplanned are incidents. Significant is a difference of unplanned incidents a day that "
+    "an exact test finds to be more than noise, after correction for the number of groups and "
+    "whatever the lengths of the periods.",
     empty="There was no rebalance in either period.",
     query=QUERY,
     preaggregation=PreAggregation.GROUPS,

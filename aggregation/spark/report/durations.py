@@ -12,22 +12,30 @@ WITH buckets AS (
   FROM rollups
   WHERE what = 'duration' AND $period
   GROUP BY $keys, kind, bucket
+), lengths AS (
+  SELECT *, least(power(2, (bucket + 0.5) / 8), longest) AS middle_s FROM buckets
 ), ranks AS (
-  SELECT *, least(power(2, (bucket + 0.5) / 8), longest) AS middle_s,
-         sum(times) OVER (PARTITION BY $keys, kind ORDER BY bucket) AS up_to,
-         sum(times) OVER (PARTITION BY $keys, kind) AS total
-  FROM buckets
+  SELECT *, sum(times) OVER (PARTITION BY $keys, kind ORDER BY bucket) AS up_to,
+         sum(times) OVER (PARTITION BY $keys, kind) AS total,
+         max(coalesce(longest, middle_s)) OVER (PARTITION BY $keys, kind) AS max_s
+  FROM lengths
 )
 SELECT $keys,
        max(CASE WHEN kind = 'group' THEN total END) AS rebalances,
-       min(CASE WHEN kind = 'group' AND up_to >= 0.50 * total THEN middle_s END) AS p50_s,
-       min(CASE WHEN kind = 'group' AND up_to >= 0.95 * total THEN middle_s END) AS p95_s,
-       min(CASE WHEN kind = 'group' AND up_to >= 0.99 * total THEN middle_s END) AS p99_s,
-       max(CASE WHEN kind = 'group' THEN coalesce(longest, middle_s) END) AS max_s,
+       min(CASE WHEN kind = 'group' AND 0.50 * total > total - 1 THEN max_s
+                WHEN kind = 'group' AND up_to >= 0.50 * total THEN middle_s END) AS p50_s,
+       min(CASE WHEN kind = 'group' AND 0.95 * total > total - 1 THEN max_s
+                WHEN kind = 'group' AND up_to >= 0.95 * total THEN middle_s END) AS p95_s,
+       min(CASE WHEN kind = 'group' AND 0.99 * total > total - 1 THEN max_s
+                WHEN kind = 'group' AND up_to >= 0.99 * total THEN middle_s END) AS p99_s,
+       max(CASE WHEN kind = 'group' THEN max_s END) AS max_s,
        max(CASE WHEN kind = 'member' THEN total END) AS member_rebalances,
-       min(CASE WHEN kind = 'member' AND up_to >= 0.50 * total THEN middle_s END) AS member_p50_s,
-       min(CASE WHEN kind = 'member' AND up_to >= 0.95 * total THEN middle_s END) AS member_p95_s,
-       min(CASE WHEN kind = 'member' AND up_to >= 0.99 * total THEN middle_s END) AS member_p99_s
+       min(CASE WHEN kind = 'member' AND 0.50 * total > total - 1 THEN max_s
+                WHEN kind = 'member' AND up_to >= 0.50 * total THEN middle_s END) AS member_p50_s,
+       min(CASE WHEN kind = 'member' AND 0.95 * total > total - 1 THEN max_s
+                WHEN kind = 'member' AND up_to >= 0.95 * total THEN middle_s END) AS member_p95_s,
+       min(CASE WHEN kind = 'member' AND 0.99 * total > total - 1 THEN max_s
+                WHEN kind = 'member' AND up_to >= 0.99 * total THEN middle_s END) AS member_p99_s
 FROM ranks
 GROUP BY $keys
 ORDER BY p95_s DESC NULLS LAST, $keys
@@ -57,9 +65,9 @@ SECTION = Section(
     name="durations",
     title="How long they took",
     note="From the first member's start to the last member's end, in seconds; the member columns "
-    "are single members' episodes. The longest is exact. Other lengths are in buckets that "
-    "grow by 9 %, and the middle of one is shown, or the longest in it if that is less. What has "
-    "no start or end has no length here.",
+    "are single members' episodes. The longest is exact, and so is each percentile that only the "
+    "longest reaches. Other lengths are in buckets that grow by 9 %, and the middle of one is "
+    "shown, or the longest in it if that is less. What has no start or end has no length here.",
     empty="No rebalance began in this period.",
     query=QUERY,
     preaggregation=PreAggregation.GROUPS,

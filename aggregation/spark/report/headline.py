@@ -14,6 +14,10 @@ Tables = Mapping[str, Rows]
 """The rows of each section by its name."""
 WORST = 3
 """Groups on the first screen."""
+_MANY_TRIGGERED = 2
+"""A member that triggered one rebalance has no place in the headline."""
+_ENOUGH_FOR_HALF = 5
+"""Of fewer rebalances half is no figure."""
 
 
 class Direction(StrEnum):
@@ -93,6 +97,7 @@ def sentences(tables: Tables, period: Period, news: Sequence[News]) -> list[str]
         _durations(tables),
         _share(tables),
         _triggers(tables),
+        _storms(tables),
         _comparison(tables),
         _faults(tables),
     ]
@@ -119,16 +124,20 @@ def figures(tables: Tables) -> list[Figure]:
     unread = [row["unread_s"] for row in tables["groups"] if row["unread_s"] is not None]
     unplanned = count_incidents(tables, "unplanned")
     return [
-        Figure(f"{unplanned:,}", "unplanned incidents", "incidents"),
-        Figure(f"{count_incidents(tables) - unplanned:,}", "planned ones", "incidents"),
-        Figure(f"{_total(tables):,}", "rebalances", "groups"),
+        _counted(unplanned, "unplanned incident", "incidents"),
+        _counted(count_incidents(tables) - unplanned, "planned one", "incidents"),
+        _counted(_total(tables), "rebalance", "groups"),
         *([Figure(format_seconds(sum(unread)), "partitions unread", "groups")] if unread else []),
         Figure(format_seconds(lost), "lost by members", "groups"),
         Figure(format_seconds(longest), "the longest", "durations"),
         Figure(format_share(top), "most time rebalancing", "share"),
-        Figure(f"{len(tables['storms']):,}", "storms", "storms"),
-        Figure(f"{faults(tables):,}", "faults in the data", "quality"),
+        _counted(len(tables["storms"]), "storm", "storms"),
+        _counted(faults(tables), "fault", "quality", " in the data"),
     ]
+
+
+def _counted(number: int, noun: str, section: str, where: str = "") -> Figure:
+    return Figure(f"{number:,}", f"{noun}{'' if number == 1 else 's'}{where}", section)
 
 
 def format_days(period: Period) -> str:
@@ -195,11 +204,13 @@ def _durations(tables: Tables) -> str | None:
     if not rows:
         return None
     slow = max(rows, key=lambda row: row["max_s"])
-    return (
-        f"The longest rebalance took {format_seconds(slow['max_s'])}, in "
-        f"{readable(subject(slow))}, where half of them took "
-        f"{format_seconds(slow['p50_s'])} or less."
+    found = (
+        f"The longest rebalance took {format_seconds(slow['max_s'])}, in {readable(subject(slow))}"
     )
+    if slow["rebalances"] < _ENOUGH_FOR_HALF:
+        return f"{found}."
+    half = format_seconds(slow["p50_s"])
+    return f"{found}; half of its {slow['rebalances']:,} took {half} or less."
 
 
 def _share(tables: Tables) -> str | None:
@@ -213,13 +224,26 @@ def _share(tables: Tables) -> str | None:
 
 
 def _triggers(tables: Tables) -> str | None:
-    if not tables["triggers"]:
+    row = next(iter(tables["triggers"]), None)
+    if row is None or row["triggered"] < _MANY_TRIGGERED:
         return None
-    row = tables["triggers"][0]
     return (
         f"{readable(row['client_id'] or 'a member without client id')} in "
         f"{readable(subject(row))} triggered the most: {row['triggered']:,}, "
         f"mainly {row['main_cause_name']}."
+    )
+
+
+def _storms(tables: Tables) -> str | None:
+    rows = tables["storms"]
+    if not rows:
+        return None
+    row = max(rows, key=lambda row: row["rebalances"])
+    length = format_seconds((row["until"] - row["since"]).total_seconds())
+    return (
+        f"{count(len(rows), 'storm')}, the largest in {readable(subject(row))}: "
+        f"{row['rebalances']:,} rebalances began within {length} on {row['since'].day} "
+        f"{row['since']:%B}."
     )
 
 

@@ -58,7 +58,8 @@ class _Series:
     lost_s: Mapping[date, float]
 
     def change(self, level: float) -> ChangePoint | None:
-        return latest_change([self.counts.get(day, 0) for day in self.days], level)
+        counts = [self.counts.get(day, 0) for day in self.days]
+        return latest_change(counts, level, [day.weekday() for day in self.days])
 
     def lost_a_day(self, days: Sequence[date]) -> float:
         return sum(self.lost_s.get(day, 0.0) for day in days) / len(days) if days else 0.0

@@ -39,26 +39,24 @@ def objective_rows(
         name = row[by] or ""
         objective = next((each for each in objectives if each.matches(name)), None)
         if objective is not None:
-            cost = costs.get((row["cluster"], row[by]), {})
+            cost = costs.get((row["cluster"], row[by]))
             found.append(_row(objective, row, cost, period, by))
     return sorted(found, key=lambda row: (row["met"] is not False, -(row["budget_used"] or 0.0)))
 
 
-def _row(objective: Objective, share: Row, cost: Row, period: Period, by: str) -> Row:
+def _row(objective: Objective, share: Row, cost: Row | None, period: Period, by: str) -> Row:
+    """Check a group; what is not known is neither met nor missed."""
     rebalancing = share["share"]
     level = None if rebalancing is None else 1 - rebalancing
-    spent = cost.get("unread_s")
+    spent = cost["unread_s"] if cost else 0.0  # nothing happened
     budget = None
     if objective.budget_s is not None:
         budget = objective.budget_s * period.days / BUDGET_DAYS
-    kept = [
-        *(
-            [level >= objective.target]
-            if objective.target is not None and level is not None
-            else []
-        ),
-        *([spent <= budget] if budget is not None and spent is not None else []),
-    ]
+    kept: list[bool | None] = []
+    if objective.target is not None:
+        kept.append(None if level is None else level >= objective.target)
+    if budget is not None:
+        kept.append(None if spent is None else spent <= budget)
     return {
         "cluster": share["cluster"],
         by: share[by],
@@ -67,5 +65,5 @@ def _row(objective: Objective, share: Row, cost: Row, period: Period, by: str) -
         "budget_s": budget,
         "unread_s": spent,
         "budget_used": spent / budget if budget and spent is not None else None,
-        "met": all(kept) if kept else None,
+        "met": False if False in kept else None if None in kept or not kept else True,
     }

@@ -65,6 +65,8 @@ class _Part:
     columns: Sequence[_Column]
     rows: Sequence[_TableRow]
     more: str
+    has_files: bool = False
+    """The files have rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +186,8 @@ def _news(report: Report, sources: _Sources) -> _Part:
 
 def _part(section: Section, report: Report, sources: _Sources) -> _Part:
     rows = report.tables[section.name]
-    shown = rows[: section.rows_shown]
+    spoken = [row for row in rows if section.speaks(row)]
+    shown = spoken[: section.rows_shown]
     places: set[str] = set()
     return _Part(
         name=section.name,
@@ -197,7 +200,8 @@ def _part(section: Section, report: Report, sources: _Sources) -> _Part:
             _row(row, sources.link_of(section.name, row), _place(section, row, places))
             for row in shown
         ],
-        more=_more(section.rows_shown, len(rows)),
+        more=_more(len(shown), len(rows)),
+        has_files=bool(rows),
     )
 
 
@@ -310,4 +314,4 @@ def format_number(value: float) -> str:
 
 
 def _more(limit: int, rows: int) -> str:
-    return f"{limit} of {rows:,} rows; all of them: " if rows > limit else ""
+    return f"{limit:,} of {rows:,} rows; all of them: " if rows > limit else ""

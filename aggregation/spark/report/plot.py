@@ -126,7 +126,7 @@ def format_seconds(seconds: float) -> str:
     """Write a length of time for people: ``250 ms``, ``3.5 s``, ``12 min``, ``2.1 h``."""
     if seconds == 0:
         return "0"
-    for limit, size, unit in ((1, 0.001, "ms"), (120, 1, "s"), (7200, 60, "min")):
+    for limit, size, unit in ((0.9995, 0.001, "ms"), (120, 1, "s"), (7200, 60, "min")):
         if seconds < limit:
             return f"{seconds / size:.3g} {unit}"
     hours = seconds / 3600

@@ -1,6 +1,6 @@
 """Faults in the data, by agent."""
 
-from aggregation.spark.report.section import Section, no_chart
+from aggregation.spark.report.section import Row, Section, no_chart
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUARANTINED = "(quarantine)"
@@ -34,6 +34,18 @@ SELECT * FROM agents UNION ALL SELECT * FROM lines
 ORDER BY gaps + starts_not_seen + outage_h + quarantined_lines DESC, agent
 """
 
+_FAULTS = ("gaps", "starts_not_seen", "ends_not_seen", "dropped_as_stale", "outage_h")
+_OFFSET_S = 1.0
+"""A clock's offset from here on counts."""
+
+
+def has_fault(row: Row) -> bool:
+    """Check whether an agent's records lack something, or its clock is wrong."""
+    offset = row["clock_offset_s"]
+    faults = any(row[name] for name in (*_FAULTS, "quarantined_lines"))
+    return faults or (offset is not None and abs(offset) >= _OFFSET_S)
+
+
 SECTION = Section(
     name="quality",
     title="Data quality",
@@ -47,8 +59,9 @@ SECTION = Section(
     "end that others see; once three of a group show a second or more, its times are corrected. "
     "What still goes on lasts to the agents' last record. A dropped member costs its group a day's "
     "time at most.",
-    empty="",
+    empty="No fault was found in the records of any agent.",
     query=QUERY,
     preaggregation=PreAggregation.DAYS,
     chart=no_chart,
+    speaks=has_fault,
 )

@@ -64,6 +64,8 @@ class Section:
     """The same chart with marks on its time axis, where it has one."""
     rows_shown: int = ROWS_SHOWN
     """Rows on the page; 0: it has no place there, only files."""
+    speaks: Callable[[Row], bool] = bool
+    """Check whether a row has something to say; the files have the others, too."""
 
 
 def no_chart(rows: Rows) -> Chart | None:

@@ -1,8 +1,8 @@
 """Exact test of counts, so that the report is silent about noise.
 
-Theory of operation. If the rate is constant, the split of all rebalances between a week and the
+Theory of operation. If the rate is constant, the split of all incidents between a week and the
 weeks before it is binomial (counts of a Poisson process, given their sum). The test is two-sided.
-Rebalances are not fully independent, so the level is stricter than the usual five per cent.
+Incidents are not fully independent, so the level is stricter than the usual five per cent.
 """
 
 from math import exp, lgamma, log
@@ -11,13 +11,13 @@ LEVEL = 0.02
 """A constant rate gives news in fewer than this share of reports."""
 
 
-def is_change(count: int, before: int, weeks_before: float) -> bool:
+def is_change(count: int, before: int, weeks_before: float, level: float = LEVEL) -> bool:
     """Return whether a week's count differs from the weeks before by more than noise.
 
     Instead of a week it can be any period, which is then the unit of the time before.
     """
     total = count + before
-    return total > 0 and binomial_p(count, total, 1 / (1 + weeks_before)) < LEVEL
+    return total > 0 and binomial_p(count, total, 1 / (1 + weeks_before)) < level
 
 
 def binomial_p(successes: int, trials: int, share: float) -> float:

@@ -191,6 +191,15 @@ def test_longest_rebalance_is_exact(context: ReportContext) -> None:
     assert rows["quiet"].max_s == 3.0
 
 
+def test_percentile_that_only_the_longest_reaches_is_exact(context: ReportContext) -> None:
+    """Of fewer than 20 rebalances p95 is the longest, and of one the median is, too."""
+    rows = [row for row in by_group(context, durations.SECTION).values() if row.rebalances < 20]
+    assert [row.p95_s for row in rows] == [row.max_s for row in rows]
+    alone = [row for row in rows if row.rebalances == 1]
+    assert alone
+    assert [row.p50_s for row in alone] == [row.max_s for row in alone]
+
+
 def test_no_percentile_is_longer_than_the_longest(context: ReportContext) -> None:
     for row in by_group(context, durations.SECTION).values():
         assert row.p50_s <= row.p95_s <= row.p99_s <= row.max_s

@@ -1,7 +1,7 @@
 """The page, Markdown, JSON, mail and index of a report: without Spark."""
 
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from email import message_from_bytes
 from email.policy import default
 from pathlib import Path
@@ -16,6 +16,7 @@ from aggregation.spark.report.headline import Direction
 from aggregation.spark.report.history import dated_folder, write_index
 from aggregation.spark.report.news import News
 from aggregation.spark.report.page import format_number, html_page
+from aggregation.spark.report.plot import format_seconds
 from aggregation.spark.report.proposals import CurvePoint, Proposal
 from aggregation.spark.report.render import MAIL, Format, write_report
 from aggregation.spark.report.report import Report
@@ -42,7 +43,15 @@ KINDS: list[dict[str, Any]] = [
     {"kind": "poll_timeout", "plan": "unplanned", "incidents": 4, "unread_s": 1.0, "lost_s": 5.0},
     {"kind": "rollout", "plan": "planned", "incidents": 5, "unread_s": 1.0, "lost_s": 5.0},
 ]
-QUALITY = {"gaps": 0, "quarantined_lines": 0, "outage_h": 0}
+QUALITY: dict[str, Any] = {
+    "gaps": 0,
+    "starts_not_seen": 0,
+    "ends_not_seen": 0,
+    "dropped_as_stale": 0,
+    "outage_h": 0,
+    "quarantined_lines": 0,
+    "clock_offset_s": None,
+}
 WORSE = News(
     what="rose",
     cluster="eu",
@@ -97,6 +106,59 @@ def test_verdict_is_first_and_names_group_kind_and_date() -> None:
     assert "Changed at that time: max.poll.interval.ms 300000 → 60000." in found.sentences
     page = html_page(found)
     assert page.index("Worse since") < page.index('id="worst"') < page.index('id="timeline"')
+
+
+@pytest.mark.parametrize(
+    ("rebalances", "sentence"),
+    [
+        (1, "The longest rebalance took 10 s, in eu/g."),
+        (4, "The longest rebalance took 10 s, in eu/g."),
+        (20, "The longest rebalance took 10 s, in eu/g; half of its 20 took 2 s or less."),
+    ],
+)
+def test_half_of_few_rebalances_is_no_figure(rebalances: int, sentence: str) -> None:
+    own = {"cluster": "eu", "group": "g", "rebalances": rebalances}
+    given = report()
+    tables = {**given.tables, "durations": [own | {"p50_s": 2.0, "max_s": 10.004}]}
+    assert sentence in replace(given, tables=tables).sentences
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.9994, "999 ms"), (0.9996, "1 s"), (119.96, "120 s"), (7200, "2 h")]
+)
+def test_length_is_three_digits_of_the_unit_that_fits(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
+
+
+def test_largest_storm_is_in_the_summary() -> None:
+    given = report()
+    own = {"cluster": "eu", "lost_s": 1.0}
+    since = datetime(2026, 3, 12, 14, 5, 30, tzinfo=UTC)
+    storms = [
+        own | {"group": "b", "since": since, "until": since, "rebalances": 5},
+        own
+        | {"group": "a", "since": since, "until": since + timedelta(seconds=490), "rebalances": 8},
+    ]
+    found = replace(given, tables={**given.tables, "storms": storms}).sentences
+    assert "2 storms, the largest in eu/a: 8 rebalances began within 8.17 min on 12 March." in found
+
+
+def test_agents_without_a_fault_are_one_line() -> None:
+    given = report()
+    fault = QUALITY | {"agent": "clock", "clock_offset_s": -3.5}
+    quiet = html_page(replace(given, tables={**given.tables, "quality": [QUALITY]}))
+    loud = html_page(replace(given, tables={**given.tables, "quality": [QUALITY, fault]}))
+    assert "No fault was found in the records of any agent. All rows: <a" in quiet
+    assert "1 of 2 rows; all of them: " in loud
+
+
+def test_single_figures_have_a_single_noun() -> None:
+    labels = [figure.label for figure in report().figures]
+    assert labels[:2] == ["unplanned incidents", "planned ones"]
+    one = [row | {"incidents": 1} for row in KINDS[:1]]
+    given = report()
+    labels = [f.label for f in replace(given, tables={**given.tables, "kinds": one}).figures]
+    assert labels[0] == "unplanned incident"
 
 
 def test_planned_change_is_no_verdict() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from aggregation.spark.report.compare import mark_significant
 from aggregation.spark.report.objectives import Objective, objective_rows
 from aggregation.spark.report.rules import parse_rule
 from aggregation.spark.report.significance import is_change
@@ -56,6 +57,42 @@ def test_objectives_are_of_the_first_pattern_and_scale_with_the_period() -> None
     assert (first["group"], first["met"], first["budget_s"]) == ("payments", False, 1500.0)
     assert first["budget_used"] == pytest.approx(4 / 3)
     assert (second["group"], second["met"], second["level"]) == ("orders", None, None)
+
+
+@pytest.mark.parametrize(
+    ("share", "unread_s", "met"),
+    [
+        (0.0005, 10.0, True),
+        (None, 10.0, None),
+        (0.0005, None, None),
+        (None, None, None),
+        (None, 9000.0, False),
+        (0.5, None, False),
+    ],
+)
+def test_objective_that_is_known_in_part_is_missed_or_not_known(
+    share: float | None, unread_s: float | None, met: bool | None
+) -> None:
+    objective = Objective(groups=re.compile("g"), target=0.99, budget_s=3000.0)
+    own = {"cluster": "eu", "group": "g"}
+    tables = {"share": [own | {"share": share}], "groups": [own | {"unread_s": unread_s}]}
+    period = Period(date(2026, 3, 1), date(2026, 3, 15))
+    (row,) = objective_rows([objective], tables, period, "group")
+    assert row["met"] is met
+
+
+def test_group_without_an_incident_keeps_its_budget() -> None:
+    objective = Objective(groups=re.compile("g"), budget_s=3000.0)
+    tables = {"share": [{"cluster": "eu", "group": "g", "share": 0.0}], "groups": []}
+    period = Period(date(2026, 3, 1), date(2026, 3, 15))
+    (row,) = objective_rows([objective], tables, period, "group")
+    assert (row["unread_s"], row["met"]) == (0.0, True)
+
+
+def test_one_of_many_groups_differs_by_chance() -> None:
+    rows = [{"unplanned": count, "unplanned_before": 2} for count in (12, *[2] * 39)]
+    assert [row["is_significant"] for row in mark_significant(rows[:1], 7, 7)] == [True]
+    assert not any(row["is_significant"] for row in mark_significant(rows, 7, 7))
 
 
 def test_periods_of_unequal_length_are_compared_by_day() -> None:
