@@ -26,12 +26,21 @@ PACING = "rollout in fewer steps"
 
 _LIBRDKAFKA_NOTE = f"# {POLL_INTERVAL} is at least as long, else no consumer is made\n"
 _STABLE_NAME = "<a name that stays, one for each instance>"
-_COOPERATIVE = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
+_ASSIGNORS = "org.apache.kafka.clients.consumer."
+_COOPERATIVE = f"{_ASSIGNORS}CooperativeStickyAssignor"
+_NAMES_OF_JAVA = {
+    "range": f"{_ASSIGNORS}RangeAssignor",
+    "roundrobin": f"{_ASSIGNORS}RoundRobinAssignor",
+    "sticky": f"{_ASSIGNORS}StickyAssignor",
+}
+"""Classes of Java's assignors by the names that members send."""
+_ON_BROKER = {"consumer", "share", "streams"}
+"""Types of groups with a session timeout on the broker, under a name that begins with the type."""
 
 
 def client_lines(values: dict[str, str], group: str, group_type: str | None) -> Lines:
     """Return the lines of settings of a consumer."""
-    is_new = group_type == "consumer"
+    is_new = group_type in _ON_BROKER
     shown = {name: value for name, value in values.items() if not (is_new and name == SESSION)}
     found = [
         ("Java", _join(f"{name}={value}" for name, value in shown.items())),
@@ -52,21 +61,26 @@ def client_lines(values: dict[str, str], group: str, group_type: str | None) -> 
                 if name != POLL_RECORDS
             ),
         ),
-        ("broker", _broker_line(values.get(SESSION), group, is_new=is_new)),
+        ("broker", _broker_line(values.get(SESSION), group, group_type)),
     ]
-    return tuple((client, text) for client, text in found if text)
+    return tuple(
+        (client, text)
+        for client, text in found
+        if text and (group_type != "streams" or client in {"Streams", "broker"})
+    )
 
 
-def _broker_line(timeout_ms: str | None, group: str, *, is_new: bool) -> str:
+def _broker_line(timeout_ms: str | None, group: str, group_type: str | None) -> str:
     if timeout_ms is None:
         return ""
-    if is_new:
-        return (
-            "kafka-configs.sh --bootstrap-server <broker> --alter --entity-type groups "
-            f"--entity-name {shlex.quote(group)} "
-            f"--add-config consumer.session.timeout.ms={timeout_ms}"
-        )
-    return f"# group.max.session.timeout.ms is at least {timeout_ms}"
+    if group_type not in _ON_BROKER:
+        return f"# group.max.session.timeout.ms is at least {timeout_ms}"
+    return (
+        f"# group.{group_type}.max.session.timeout.ms is at least {timeout_ms}; its default is "
+        "60000\nkafka-configs.sh --bootstrap-server <broker> --alter --entity-type groups "
+        f"--entity-name {shlex.quote(group)} "
+        f"--add-config {shlex.quote(f'{group_type}.session.timeout.ms={timeout_ms}')}"
+    )
 
 
 def static_lines(timeout_ms: str, group: str, group_type: str | None) -> Lines:
@@ -74,9 +88,15 @@ def static_lines(timeout_ms: str, group: str, group_type: str | None) -> Lines:
     return client_lines({STATIC_ID: _STABLE_NAME, SESSION: timeout_ms}, group, group_type)
 
 
-def assignor_lines() -> Lines:
-    """Return the lines of the cooperative assignor: two deploys in Java, as its guide says."""
-    first = f"{_COOPERATIVE},org.apache.kafka.clients.consumer.RangeAssignor"
+def assignor_lines(now: str | None) -> Lines:
+    """Return the lines of the cooperative assignor: two deploys in Java, as its guide says.
+
+    The first one keeps the assignor that members have now, else old and new ones have none in
+    common.
+    """
+    name = "range" if now is None else now
+    own = name if "." in name else f"<the class of {name}>"
+    first = f"{_COOPERATIVE},{_NAMES_OF_JAVA.get(name, own)}"
     note = "# first deploy with both, second with the first alone"
     return (
         ("Java", f"{note}\n{ASSIGNOR}={first}"),
@@ -125,8 +145,14 @@ def group_lines(group: str, programs: Iterable[str]) -> Lines:
 
 
 def leave_lines() -> Lines:
-    """Return the line of a leave at a close: Streams of the classic protocol alone has it."""
-    return (("Streams", f"{LEAVE_ON_CLOSE}=true"),)
+    """Return the line of a leave at a close: Streams of the classic protocol alone has it.
+
+    From Kafka 4.2 on there is no such setting, but an argument.
+    """
+    call = "CloseOptions.groupMembershipOperation(GroupMembershipOperation.LEAVE_GROUP)"
+    old = f"# Kafka 4.1 or older\n{LEAVE_ON_CLOSE}=true"
+    new = f"# Kafka 4.2 or newer, in the code: streams.close({call})"
+    return (("Streams", f"{old}\n{new}"),)
 
 
 def probing_lines(interval_ms: str) -> Lines:

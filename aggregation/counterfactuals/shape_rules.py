@@ -65,7 +65,7 @@ def propose_cooperative(
         price="a rebalance may have a second round, and the change takes two deploys",
         confidence=Confidence.LOW if now is None else Confidence.MEDIUM,
         savings=tuple(savings),
-        lines=assignor_lines(),
+        lines=assignor_lines(now),
     )
 
 

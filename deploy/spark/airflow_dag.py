@@ -3,7 +3,8 @@
 Put the file into the DAGs' folder. The commands run where ``rebalance-agent`` is installed with its
 extra ``spark``. The variables are Airflow's, by `airflow variables set rebalance_spool PATH`.
 Reports of earlier nights stay; ``index.html`` lists them all. The last task fails, and by that
-notifies, if the week became worse or a group missed its objective.
+notifies, if something became worse in the week. With objectives, add ``--slo FILE --fail-if
+slo_missed``.
 """  # noqa: INP001 - a script
 
 from datetime import UTC, datetime, timedelta
@@ -31,6 +32,6 @@ with DAG(
         task_id="report",
         retries=0,
         bash_command=f"rebalance-agent report --tables '{TABLES}' --output '{REPORTS}'"
-        " --days 28 --dated --fail-if worse",
+        " --days 7 --dated --fail-if worse",
     )
     ingest >> report

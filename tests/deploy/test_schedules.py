@@ -1,5 +1,6 @@
 """The schedules of deploy/spark call commands with options that exist, and keep a history."""
 
+import re
 import runpy
 import shlex
 import sys
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from agent.cli import main
+from tests.deploy.kubernetes import conform
 
 FOLDER = Path("deploy/spark")
 
@@ -61,6 +63,18 @@ def commands_of_cronjob() -> list[list[str]]:
     job = yaml.safe_load((FOLDER / "cronjob.yaml").read_text())
     pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     return [each["args"] for each in (*pod["initContainers"], *pod["containers"])]
+
+
+def test_cronjob_has_keys_that_kubernetes_knows_and_volumes_that_are_there() -> None:
+    job = yaml.safe_load((FOLDER / "cronjob.yaml").read_text())
+    conform([job])
+    pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    for container in (*pod["initContainers"], *pod["containers"]):
+        mounted = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
+        paths = re.findall(r"--(?:from|tables|output|slo)=(\S+)", " ".join(container["args"]))
+        assert set(mounted.values()) <= volumes
+        assert all(any(path.startswith(mount) for mount in mounted) for path in paths)
 
 
 @pytest.mark.parametrize("engine", ["airflow", "cronjob"])

@@ -294,6 +294,7 @@ class ClientInterpreter:
                 host=self.host,
                 session_timeout_s=settings.session_timeout_s,
                 max_poll_interval_s=settings.max_poll_interval_s,
+                software=settings.software,
             )
             thread = streams_thread(client_id)
             lane = client_id or f"group {group}"
@@ -357,12 +358,15 @@ class ClientInterpreter:
         if found.head != client.settings_head:
             out = self._take_partitions(client, at)
             client.begin_again(found.head)
-        known = Settings(member.max_poll_interval_s, member.session_timeout_s, found.head)
+        known = Settings(
+            member.max_poll_interval_s, member.session_timeout_s, found.head, member.software
+        )
         if found != known:
             client.member = replace(
                 member,
                 max_poll_interval_s=found.max_poll_interval_s or known.max_poll_interval_s,
                 session_timeout_s=found.session_timeout_s or known.session_timeout_s,
+                software=found.software or known.software,
             )
         return out
 

@@ -1,4 +1,4 @@
-"""Settings of a Java client in its log: ``max.poll.interval.ms`` and ``session.timeout.ms``.
+"""Settings of a Java client in its log, and its version: two timeouts, and "Kafka version: 4.3.0".
 
 Theory of operation. A new consumer prints all its settings, one a line ("ConsumerConfig values:",
 AbstractConfig.logAll, INFO), and its first line with its name soon after. A search of every log for
@@ -6,16 +6,24 @@ such lists would cost a pass over all bytes; so a parser keeps the last bytes th
 looks back once for a client that is new or subscribes. Plain, CRI, Docker and JSON lines look alike
 there, except for the end of a setting.
 
+The version follows the list, for each client of the process (AppInfoParser, INFO).
+
 A list belongs to the client with the same id, group and instance id. Restore and global consumers
 of Streams have no group; before 2.5 a list has no client id if none was configured.
 """
 
+import re
 from typing import NamedTuple
 
 _INT_DIGITS = 10
 """Digits of Java's largest int; Python raises an error for thousands."""
 _LIST = b"ConsumerConfig values:"
 _HEAD_BYTES = 200
+_VERSION = re.compile(rb"Kafka version ?: ([0-9][\w.-]{0,30})")
+_VERSION_BYTES = 65_536
+"""So far behind its list a client's version is looked for."""
+_JAVA = "apache-kafka-java"
+"""Name that Java clients send in ApiVersions, so that log and wire agree."""
 _CLIENT_ID, _GROUP, _INSTANCE_ID = b"client.id = ", b"group.id = ", b"group.instance.id = "
 _MAX_POLL_MS, _SESSION_MS = b"max.poll.interval.ms = ", b"session.timeout.ms = "
 
@@ -35,6 +43,8 @@ class Settings(NamedTuple):
     session_timeout_s: float | None = None
     head: str | None = None
     """First line of the list, with its time: another one shows that another client began."""
+    software: str | None = None
+    """Name and version as in ApiVersions; None: not printed."""
 
 
 def has_settings(log: bytes, begin: int, end: int) -> bool:
@@ -56,6 +66,7 @@ def find_settings(client: Client, log: bytes, begin: int, end: int) -> Settings:
                 _seconds(_value(_MAX_POLL_MS, log, start, end)),
                 _seconds(_value(_SESSION_MS, log, start, end)),
                 _head(log, start, end),
+                _software(log, start, end),
             )
         end = start
     return Settings()
@@ -65,6 +76,11 @@ def _head(log: bytes, start: int, end: int) -> str:
     begin = log.rfind(b"\n", 0, start) + 1
     line_end = log.find(b"\n", start, end)
     return log[begin : min(line_end, begin + _HEAD_BYTES)].decode(errors="replace")
+
+
+def _software(log: bytes, start: int, end: int) -> str | None:
+    found = _VERSION.search(log, start, min(end, start + _VERSION_BYTES))
+    return None if found is None else f"{_JAVA} {found[1].decode()}"
 
 
 def _seconds(text: bytes) -> float | None:

@@ -26,6 +26,9 @@ _TAIL = 100
 """Where no random order is as likely, the most likely ones show how fast the rest becomes rare."""
 _ENOUGH = 20
 """As many orders give a share of their own."""
+_RECENT_SPLITS = 13
+"""As many splits, of two weeks, are as likely as all others of two months together."""
+_RECENT = 1.2
 _SEASON_WEEKS = 3
 _SEASON_F = 3.5
 """Weekdays differ from here on: the ratio of their variance and the variance within them."""
@@ -55,7 +58,7 @@ class ChangePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class _Series:
+class _DailyCounts:
     counts: _Numbers
     shares: _Numbers
     """What each day has of a constant rate; 1 on the average."""
@@ -63,7 +66,7 @@ class _Series:
     """Days of one number may change places."""
 
     @classmethod
-    def of(cls, counts: Sequence[int], weekdays: Sequence[int] | None) -> "_Series":
+    def of(cls, counts: Sequence[int], weekdays: Sequence[int] | None) -> "_DailyCounts":
         values = np.array(counts, dtype=np.float64)
         days = np.array(weekdays if weekdays is not None else [0] * len(counts), dtype=np.intp)
         if not _is_seasonal(values, days):
@@ -73,9 +76,9 @@ class _Series:
         shares = (sums / np.maximum(of_day, 1))[days]
         return cls(values, shares / shares.mean(), days)
 
-    def between(self, start: int, end: int) -> "_Series":
+    def between(self, start: int, end: int) -> "_DailyCounts":
         part = slice(start, end)
-        return _Series(self.counts[part], self.shares[part], self.weekdays[part])
+        return _DailyCounts(self.counts[part], self.shares[part], self.weekdays[part])
 
     def rate(self, start: int, end: int) -> float:
         part = slice(start, end)
@@ -89,7 +92,7 @@ def find_changes(
 
     ``level`` is the share of constant series that may show one. ``weekdays`` are 0 to 6.
     """
-    series = _Series.of(counts, weekdays)
+    series = _DailyCounts.of(counts, weekdays)
     bounds = sorted(_split(series, 0, len(counts), level))
     edges = [0, *(at for at, _ in bounds), len(counts)]
     return [
@@ -119,7 +122,7 @@ def _is_seasonal(counts: _Numbers, weekdays: _Places) -> bool:
     return bool(between > _SEASON_F * max(within, 1e-9))
 
 
-def _split(series: _Series, start: int, end: int, level: float) -> list[tuple[int, float]]:
+def _split(series: _DailyCounts, start: int, end: int, level: float) -> list[tuple[int, float]]:
     found = _best_split(series.between(start, end), level)
     if found is None:
         return []
@@ -128,7 +131,7 @@ def _split(series: _Series, start: int, end: int, level: float) -> list[tuple[in
     return [*left, (at, p_value), *right]
 
 
-def _best_split(series: _Series, level: float) -> tuple[int, float] | None:
+def _best_split(series: _DailyCounts, level: float) -> tuple[int, float] | None:
     """Return the most likely split and its p-value, if that is below the level."""
     counts, shares = series.counts, series.shares
     if len(counts) < 2 * MIN_DAYS or not counts.any():
@@ -144,12 +147,16 @@ def _best_split(series: _Series, level: float) -> tuple[int, float] | None:
 
 
 def _gains(counts: _Numbers, shares: _Numbers) -> _Numbers:
-    """Return the log-likelihood of each split of each row, without what all splits share."""
+    """Return the log-likelihood of each split of each row, without what all splits share.
+
+    A report that comes every day has named older changes before: recent ones are more likely.
+    """
     days = counts.shape[1]
     first = slice(MIN_DAYS - 1, days - MIN_DAYS)
     sums, exposed = counts.cumsum(axis=1)[:, first], shares.cumsum()[first]
     rest = counts.sum(axis=1, keepdims=True) - sums
     gains: _Numbers = _xlogx(sums, exposed) + _xlogx(rest, shares.sum() - exposed)
+    gains[:, -_RECENT_SPLITS:] += _RECENT
     return gains
 
 
@@ -158,7 +165,7 @@ def _xlogx(counts: _Numbers, exposed: _Numbers) -> _Numbers:
     return gains
 
 
-def _orders(series: _Series) -> _Numbers:
+def _orders(series: _DailyCounts) -> _Numbers:
     """Return random orders of the days; a day keeps its weekday where weekdays differ."""
     days = len(series.counts)
     rng = np.random.default_rng(days)  # the same days give the same report

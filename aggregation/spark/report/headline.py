@@ -6,12 +6,14 @@ from enum import StrEnum
 
 from aggregation.spark.report.news import FELL, ROSE, News
 from aggregation.spark.report.plot import format_seconds, readable
+from aggregation.spark.report.quality import FUTURE, LATE
 from aggregation.spark.report.section import Row, Rows, subject
 from aggregation.spark.report.share import format_share
 from aggregation.spark.tables.period import Period
 
 Tables = Mapping[str, Rows]
 """The rows of each section by its name."""
+_NAMED = {LATE, FUTURE}
 WORST = 3
 """Groups on the first screen."""
 _MANY_TRIGGERED = 2
@@ -259,11 +261,24 @@ def _comparison(tables: Tables) -> str | None:
 
 
 def _faults(tables: Tables) -> str | None:
-    gaps = sum(row["gaps"] for row in tables["quality"])
-    lines = sum(row["quarantined_lines"] for row in tables["quality"])
-    hours = sum(row["outage_h"] or 0 for row in tables["quality"])
-    out = f", and agents were out for {hours:,} h" if hours else ""
-    if not gaps and not lines and not out:
+    rows = tables["quality"]
+    lines = {row["agent"]: row["quarantined_lines"] for row in rows if row["quarantined_lines"]}
+    parts = [
+        *_some(sum(row["gaps"] for row in rows), "gap"),
+        *_some(lines.get(LATE, 0), "late line"),
+        *_some(lines.get(FUTURE, 0), "future line"),
+        *_some(
+            sum(number for name, number in lines.items() if name not in _NAMED), "quarantined line"
+        ),
+    ]
+    hours = sum(row["outage_h"] or 0 for row in rows)
+    found = [f"the data has {' and '.join(parts)}"] if parts else []
+    found += [f"agents were out for {hours:,} h"] if hours else []
+    if not found:
         return None
-    found = f"{count(gaps, 'gap')} and {count(lines, 'quarantined line')}"
-    return f"The data has {found}{out}; see Data quality."
+    text = f"{', and '.join(found)}; see Data quality."
+    return text[0].upper() + text[1:]
+
+
+def _some(number: int, noun: str) -> list[str]:
+    return [count(number, noun)] if number else []

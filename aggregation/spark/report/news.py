@@ -1,9 +1,10 @@
 """News: since when which group is better or worse, which groups came and went, what changed then.
 
 Pure. Theory of operation. Incidents of each group and kind are a series of days. Change points are
-searched in the sum of all unplanned ones, then in every series; the level is divided by the number
-of series. A day without any record is no day of the series. Attributes that changed, annotations
-and rollouts of the same group from two days before to one day after stand beside a change.
+searched in the sum of all unplanned ones, then in every series; the second level is divided by the
+number of series. A day without any record is no day of the series. Attributes that changed,
+annotations and rollouts of the same group from two days before to one day after stand beside a
+change.
 """
 
 from collections import Counter, defaultdict
@@ -12,13 +13,15 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from aggregation.spark.report.change_points import LEVEL, ChangePoint, latest_change
+from aggregation.spark.report.change_points import ChangePoint, latest_change
 from aggregation.spark.report.section import Row, Rows
 from aggregation.spark.tables.period import Period
 
 ROSE, FELL, NEW, VANISHED = "rose", "fell", "new group", "vanished group"
 _BEFORE, _AFTER = timedelta(days=2), timedelta(days=1)
 _CHANGES_SHOWN = 3
+_LEVEL_OF_ALL, _LEVEL_OF_GROUPS = 0.03, 0.02
+"""Reports that name a change where there is none: 5 % at most, as these add up to."""
 _MIN_VANISHED = timedelta(days=2)
 """A group without a record on the last day alone may only be quiet."""
 _Subject = tuple[str, str]
@@ -76,7 +79,9 @@ def find_news(rows: Rows, days: Sequence[date], period: Period, by: str) -> list
     of_groups = {key: value for key, value in series.items() if key[0] is not None}
     found = []
     for key, value in series.items():
-        change = value.change(LEVEL if key[0] is None else LEVEL / len(of_groups))
+        change = value.change(
+            _LEVEL_OF_ALL if key[0] is None else _LEVEL_OF_GROUPS / len(of_groups)
+        )
         if change is not None and value.days[change.at] >= period.first:
             found.append(_news(key, value, change, rows, by))
     explained = {(each.cluster, each.name) for each in found if each.kind is not None}

@@ -3,7 +3,8 @@
 from aggregation.spark.report.section import Row, Section, no_chart
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
-QUARANTINED = "(quarantine)"
+QUARANTINED, LATE, FUTURE = "(quarantine)", "(late)", "(future)"
+"""Names in the place of an agent: quarantined lines, late ones, those of the future."""
 
 QUERY = """
 WITH agents AS (

@@ -51,7 +51,7 @@ def test_streams_instance_that_closes_for_good_should_leave() -> None:
     closed = incident("c", K.MEMBER_LEFT, absences=gone, unread_s=95.0, moved_s=3.0, rebalances=1)
     change = changes(closed)["internal.leave.group.on.close"]
     assert change.unread_avoided_s == pytest.approx(92.0)
-    assert dict(change.lines) == {"Streams": "internal.leave.group.on.close=true"}
+    assert "\ninternal.leave.group.on.close=true\n" in dict(change.lines)["Streams"]
     plain = (Absence("m", H.EXPIRED, 100.0, None),)
     assert "internal.leave.group.on.close" not in changes(
         incident("c", K.MEMBER_LEFT, absences=plain, unread_s=95.0, moved_s=3.0, rebalances=1)

@@ -32,11 +32,18 @@ def test_constant_rate_is_no_news(rate: float, length: int) -> None:
 
 
 @pytest.mark.parametrize(("rate", "share"), [(5.0, 0.85), (10.0, 0.95), (20.0, 0.95)])
+@pytest.mark.parametrize("weekend", [1.0, 0.3])
 def test_doubled_rate_is_found_within_a_week_and_dated_to_two_days(
-    rate: float, share: float
+    rate: float, share: float, weekend: float
 ) -> None:
-    rng = Random(5)
-    found = [latest_change(days(rng, (56, rate), (7, 2 * rate))) for _ in range(SERIES)]
+    rng = Random(6)
+    scale = 7 / (5 + 2 * weekend)
+    weekdays = [n % 7 for n in range(63)]
+    found = []
+    for _ in range(SERIES):
+        rates = [rate * scale * (weekend if day in {5, 6} else 1) for day in weekdays]
+        counts = [poisson(rng, each * (2 if n >= 56 else 1)) for n, each in enumerate(rates)]
+        found.append(latest_change(counts, weekdays=weekdays))
     in_time = [each for each in found if each is not None]
     near = [each for each in in_time if abs(each.at - 56) <= 2]
     assert len(in_time) >= share * SERIES
@@ -52,7 +59,7 @@ def test_rise_and_fall_are_two_changes() -> None:
     assert found[0].after == found[1].before
 
 
-def weekdays(rng: Random, n: int) -> int:
+def weekend_off(rng: Random, n: int) -> int:
     return 0 if n % 7 in {5, 6} else poisson(rng, 6.0)
 
 
@@ -60,11 +67,39 @@ def deploys(rng: Random, n: int) -> int:
     return 20 * (rng.random() < 0.05) + poisson(rng, 0.2) + 0 * n
 
 
-@pytest.mark.parametrize("day", [weekdays, deploys])
-def test_weekends_and_bursts_are_no_news(day: Callable[[Random, int], int]) -> None:
+def weekly_deploys(rng: Random, n: int) -> int:
+    return 20 * (n % 7 == 1 and rng.random() < 0.7) + poisson(rng, 0.5)
+
+
+def clusters(rng: Random, n: int) -> int:
+    return 5 * poisson(rng, 0.6) + 0 * n
+
+
+@pytest.mark.parametrize("day", [weekend_off, deploys, weekly_deploys, clusters])
+@pytest.mark.parametrize("knows_weekdays", [True, False])
+def test_weekends_and_bursts_are_no_news(
+    day: Callable[[Random, int], int], knows_weekdays: bool
+) -> None:
     rng = Random(3)
-    series = [[day(rng, n) for n in range(63)] for _ in range(60)]
-    assert sum(latest_change(counts) is not None for counts in series) <= 0.05 * len(series)
+    series = [[day(rng, n) for n in range(63)] for _ in range(SERIES)]
+    weekdays = [n % 7 for n in range(63)] if knows_weekdays else None
+    found = sum(latest_change(counts, weekdays=weekdays) is not None for counts in series)
+    assert found <= 0.05 * len(series)
+
+
+def test_rates_are_of_an_average_day_where_weekdays_differ() -> None:
+    """The last weekend is busy for one, and no day of it is above a Monday."""
+    counts = [9, 9, 9, 9, 9, 1, 1] * 9 + [27, 27, 27, 27, 27, 3, 3]
+    change = latest_change(counts[:-2], weekdays=[n % 7 for n in range(68)])
+    assert change is not None
+    assert change.at == 63
+    assert change.after == pytest.approx(3 * change.before, rel=0.1)
+    assert change.before == pytest.approx(47 / 7, rel=0.2)
+
+
+def test_same_days_give_the_same_answer() -> None:
+    counts = days(Random(2), (40, 3.0), (10, 6.0))
+    assert latest_change(counts) == latest_change(counts)
 
 
 def test_first_day_on_which_all_members_start_is_no_change() -> None:

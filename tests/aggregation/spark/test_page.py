@@ -52,6 +52,10 @@ QUALITY: dict[str, Any] = {
     "quarantined_lines": 0,
     "clock_offset_s": None,
 }
+LATE_AND_OUT = (
+    "The data has 4 late lines and 1 future line and 2 quarantined lines, "
+    "and agents were out for 1 h; see Data quality."
+)
 WORSE = News(
     what="rose",
     cluster="eu",
@@ -159,6 +163,32 @@ def test_single_figures_have_a_single_noun() -> None:
     given = report()
     labels = [f.label for f in replace(given, tables={**given.tables, "kinds": one}).figures]
     assert labels[0] == "unplanned incident"
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ([], None),
+        ([{"agent": "a", "gaps": 1}], "The data has 1 gap; see Data quality."),
+        ([{"agent": "a", "outage_h": 6}], "Agents were out for 6 h; see Data quality."),
+        (
+            [
+                {"agent": "(late)", "quarantined_lines": 4},
+                {"agent": "(future)", "quarantined_lines": 1},
+                {"agent": "(quarantine)", "quarantined_lines": 2},
+                {"agent": "a", "outage_h": 1},
+            ],
+            LATE_AND_OUT,
+        ),
+    ],
+)
+def test_faults_in_the_summary_are_those_that_there_are(
+    rows: list[dict[str, Any]], sentence: str | None
+) -> None:
+    given = report()
+    tables = {**given.tables, "quality": [QUALITY | {"agent": "b"}, *(QUALITY | r for r in rows)]}
+    found = replace(given, tables=tables).sentences
+    assert [each for each in found if "Data quality" in each] == ([sentence] if sentence else [])
 
 
 def test_planned_change_is_no_verdict() -> None:

@@ -9,7 +9,7 @@ from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.line_parser import KEPT_BYTES
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
-from metrics.model.signals import SignalKind
+from metrics.model.signals import Member, SignalKind
 from metrics.model.status import RebalanceStatus
 
 # Recorded: how a consumer of 2.8.2, and a thread of a Streams 4.3.0 instance, begin.
@@ -18,22 +18,62 @@ PLAIN = (GOLDEN / "java-2.8.2.log").read_bytes()
 STREAMS = (GOLDEN / "streams-4.3.0.log").read_bytes()
 LIST, _, SUBSCRIBED = PLAIN.rpartition(b"[2026-")
 SUBSCRIBED = b"[2026-" + SUBSCRIBED
+LIST_ALONE = b"".join(line for line in LIST.splitlines(True) if b"Kafka version" not in line)
 CLIENT, GROUP = "m2", "g-max_poll-2.8.2-42989"
+
+
+VERSION = b"[2026-11-21 06:36:32,290] INFO Kafka version: 2.8.2 (o.a.k.c.utils.AppInfoParser)\n"
 
 
 def got(data: bytes, piece_bytes: int = 1 << 20) -> list[float | None]:
     """Feed a log and return the poll interval of each client that spoke."""
+    return [member.max_poll_interval_s for member in members(data, piece_bytes)]
+
+
+def versions(data: bytes, piece_bytes: int = 1 << 20) -> list[str | None]:
+    return [member.software for member in members(data, piece_bytes)]
+
+
+def members(data: bytes, piece_bytes: int) -> list[Member]:
     interpreter = ClientInterpreter(stream="s")
     parser = create_parser(choose_dialects("auto"), interpreter, "UTC")
     for start in range(0, len(data), piece_bytes):
         parser.feed(data[start : start + piece_bytes], 2e9)
     parser.flush()
-    return [each.member.max_poll_interval_s for each in interpreter.clients.values()]
+    return [each.member for each in interpreter.clients.values()]
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 777, 1 << 20])
 def test_a_consumer_has_its_own(piece_bytes: int) -> None:
     assert got(PLAIN, piece_bytes) == [3.0]
+
+
+@pytest.mark.parametrize("piece_bytes", [777, 1 << 20])
+@pytest.mark.parametrize(
+    ("line", "software"),
+    [
+        (VERSION, "apache-kafka-java 2.8.2"),
+        (VERSION.replace(b"version: 2.8.2", b"version : 2.0.1"), "apache-kafka-java 2.0.1"),
+        (VERSION.replace(b"2.8.2", b"7.5.0-ccs"), "apache-kafka-java 7.5.0-ccs"),
+        (VERSION.replace(b"2.8.2", b"unknown"), None),
+        (b"", None),
+    ],
+)
+def test_its_version_is_as_on_the_wire(line: bytes, software: str | None, piece_bytes: int) -> None:
+    assert versions(LIST_ALONE + line + SUBSCRIBED, piece_bytes) == [software]
+
+
+def test_a_client_that_is_started_anew_may_have_another_version() -> None:
+    new = LIST_ALONE + VERSION.replace(b"2.8.2", b"3.9.1") + SUBSCRIBED
+    assert versions(LIST_ALONE + VERSION + SUBSCRIBED + new) == ["apache-kafka-java 3.9.1"]
+
+
+def test_a_version_in_a_json_layout_ends_with_its_line() -> None:
+    entries = [
+        json.dumps({"@timestamp": "2026-11-21T06:36:32.294Z", "message": text.decode()}) + "\n"
+        for text in (LIST_ALONE, VERSION.partition(b"INFO ")[2], SUBSCRIBED)
+    ]
+    assert versions("".join(entries).encode()) == ["apache-kafka-java 2.8.2"]
 
 
 def test_a_streams_thread_has_its_main_consumers() -> None:
