@@ -98,6 +98,8 @@ def replay(  # noqa: PLR0913 - one argument an option
     member are merged. `-` is stdin, even while it is still written: its transitions are printed
     some 10 s of recorded time later, when no earlier one can follow.
     """
+    if only is not None and not explain_line:
+        raise click.UsageError("--only-read and --only-unread need --explain-line")
     config = None if config_file is None else _load(Path(config_file))
     printed = set(SampleKind) if signals else _PRINTED
     cluster = cluster or (config.cluster.name if config else "")

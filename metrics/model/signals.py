@@ -160,6 +160,8 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Seconds that the log's own stamp is ahead of ``at``; ids use the stamp as written."""
     joins: bool = False
     """The member has sent its join for the rebalance that runs."""
+    is_muted: bool = False
+    """The member's log shows drops alone (it is at WARN): it may never show the return."""
     by: str | None = None
     """NOTE: the admin that removes the member, as a JSON object with ``client_id`` and ``host``."""
 

@@ -67,7 +67,8 @@ def stale_at(
     """Return the time when a status is lost, None for never.
 
     0 stays while its source is attached, and so does 5: the member is out of the group until it is
-    back. 11 is valid until its scheduled time plus ``stale_after_s``.
+    back (`Track.stale_at` has the case of a muted log). 11 is valid until its scheduled time plus
+    ``stale_after_s``.
     """
     match status:
         case RebalanceStatus.NONE | RebalanceStatus.DROPPED_GROUP:

@@ -154,7 +154,7 @@ class SourceMerger:
             track.generation = signal.generation
         if signal.kind not in NEUTRAL_KINDS:
             track.confirm(signal.at)
-            track.left_at = None
+            track.left_at, track.is_muted = None, signal.is_muted
         self._instances.set_reporter(consumer, signal.at)
         self._durations.touch(track.group_key)
         return out + self._transitions.apply(consumer, signal)

@@ -117,6 +117,8 @@ class Track(
     """The member id of the group's leader at its last join."""
     left_at: float | None = None
     """Time of the last leave; None when the member is back."""
+    is_muted: bool = False
+    """See `Signal.is_muted`, of the last one."""
     episode: str | None = None
     episode_at: float = 0.0
     highest: RebalanceStatus = NONE
@@ -270,7 +272,10 @@ class Track(
 
     def stale_at(self, config: StatusConfig) -> float | None:
         """Return the time when an unconfirmed status is lost; None for never."""
-        return stale_at(self.status, self.confirmed_at, None, config.stale_after(self.member))
+        stale_after_s = config.stale_after(self.member)
+        if self.is_muted and self.status is not NONE:
+            return self.confirmed_at + stale_after_s
+        return stale_at(self.status, self.confirmed_at, None, stale_after_s)
 
     def _new_id(
         self, kind: SampleKind, at: float, from_: RebalanceStatus | None, to: RebalanceStatus | None

@@ -440,6 +440,7 @@ class ClientInterpreter:
             reason=event.captures.get("reason"),
             generation=client.generation,
             streams_follow_up=layer,
+            is_muted=client.is_muted,
         )
 
     _DOES: ClassVar[dict[Action, Callable[..., list[Signal]]]] = {

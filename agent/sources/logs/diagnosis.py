@@ -76,7 +76,7 @@ _MARKS = (
         _AT_DEFAULT_LEVEL,
     ),
     (
-        rb"kafkajs|\[ConsumerGroup\] |Response Heartbeat\(key: 12,",
+        rb"kafkajs|\[ConsumerGroup\] |\[Runner\] The group|Response Heartbeat\(key: 12,",
         f"kafkajs: its logger must keep the fields groupId and memberId, else {_WIRE}",
     ),
     (
@@ -94,6 +94,9 @@ _CONSUMERS = re.compile(
     rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4)|\"rebalance_cnt\"|\"cgrp\": ?\{"
     rb"|\[GroupCoordinator |\[GroupMetadataManager |SRMSG18257|KafkaMessageListenerContainer"
     rb"|io\.micronaut\.configuration\.kafka|consumergroup/|Group member \(.{0,200}coor=#PID"
+    rb"|\[(?:ConsumerGroup\] |Runner\] The group)|beginning heartbeat loop|heartbeat errored"
+    rb"|kafka\.coordinator(?:\.consumer)?(?![.\w])|aiokafka\.consumer|local member_id was"
+    rb"|Heartbeat poll expired"
     rb"|client/coordinator |\"MESSAGE\" ?: ?\[ ?\d|#consumer-\d"
     rb"|\[Consumer clientId=[^\]\n]{0,300}, groupId=(?!null\])"
 )

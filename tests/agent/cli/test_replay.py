@@ -93,6 +93,14 @@ def test_explain_line_names_the_rule_and_shows_what_none_reads(tmp_path: Path) -
     assert unread == f"no rule\n    {OURS}"
 
 
+@pytest.mark.parametrize("option", ["--only-read", "--only-unread"])
+def test_choice_of_lines_needs_explain_line(option: str) -> None:
+    result = CliRunner().invoke(main, ["replay", "--source", "logs", option, str(RECORDED)])
+
+    assert result.exit_code == 2
+    assert "need --explain-line" in result.stderr
+
+
 def test_explain_line_shows_why_a_line_has_no_effect(tmp_path: Path) -> None:
     log = tmp_path / "app.log"
     log.write_text(

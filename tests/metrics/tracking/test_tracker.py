@@ -268,6 +268,19 @@ class TestDropped:
         assert tracker.advance(1e6) == []
         assert gauge(tracker, 1e6) == 5
 
+    def test_it_is_lost_where_the_log_shows_drops_alone(self, tracker: Tracker) -> None:
+        drop = replace(raised(5, 10.0), is_muted=True)
+
+        samples = [*tracker.apply(drop), *tracker.advance(1e4)]
+
+        assert codes(samples) == [5, None]
+        assert tracker.snapshot(1e4).counts["lost"] == 1
+
+    def test_another_line_shows_that_its_log_has_more(self, tracker: Tracker) -> None:
+        run(tracker, replace(raised(5, 10.0), is_muted=True), joined(11.0))
+
+        assert tracker.advance(1e6) == []
+
     def test_end_of_its_source_loses_it(self, tracker: Tracker) -> None:
         tracker.apply(raised(5, 10.0))
 

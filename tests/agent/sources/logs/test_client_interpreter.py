@@ -281,6 +281,15 @@ class TestNoCause:
     def test_warning_alone_about_the_poll_timeout_shows_dropped_group(self) -> None:
         assert got(signals(says("consumer poll timeout has expired. x"))) == ["5"]
 
+    @pytest.mark.parametrize(
+        "text", ["consumer poll timeout has expired. x", "Consumer poll timeout has expired. x"]
+    )
+    def test_a_drop_alone_is_of_a_muted_log(self, text: str) -> None:
+        alone, known = signals(says(text)), signals(says(synced(2)), says(ASSIGNED), says(text))
+
+        assert [each.is_muted for each in alone] == [True]
+        assert not any(each.is_muted for each in known)
+
     def test_next_drop_shows_that_the_member_was_back(self) -> None:
         drop = [says("consumer poll timeout has expired. x"), *["other lines"] * 15]
 

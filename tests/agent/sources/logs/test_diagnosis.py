@@ -43,6 +43,22 @@ def test_journal_of_byte_arrays_is_warned_of_live_too() -> None:
     assert "short-iso" in found
 
 
+@pytest.mark.parametrize(
+    ("sample", "client"),
+    [
+        (b'{"msg":"[Runner] The group is rebalancing, re-joining"}', "kafkajs"),
+        (b"INFO beginning heartbeat loop", "franz-go"),
+        (b"WARNING:kafka.coordinator:Marking the coordinator dead", "kafka-python"),
+        (b"[2026-11-20 13:20:05] INFO (kafka.coordinator.transaction.X)", None),
+        (b"ProducerConfig values: kafka", None),
+    ],
+)
+def test_consumers_alone_are_warned_of_live(sample: bytes, client: str | None) -> None:
+    found = describe_consumer(sample)
+
+    assert found is None if client is None else client in (found or "")
+
+
 def test_log_with_a_member_has_no_note() -> None:
     assert list(diagnose(b"x", ParserCounts(lines=3, events=2), 1)) == []
 
