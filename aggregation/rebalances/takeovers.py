@@ -35,7 +35,7 @@ class Takeover(NamedTuple):
     owner: _Key
 
 
-class _Change(NamedTuple):
+class _Owned(NamedTuple):
     at: float
     member: _Key
     owned: frozenset[str]
@@ -43,7 +43,7 @@ class _Change(NamedTuple):
 
 def find_takeovers(records: Iterable[Sample]) -> dict[GroupRef, list[Takeover]]:
     """Return the takeovers of each group by time."""
-    changes: dict[GroupRef, list[_Change]] = defaultdict(list)
+    changes: dict[GroupRef, list[_Owned]] = defaultdict(list)
     fenced: dict[GroupRef, set[tuple[_Key, float]]] = defaultdict(set)
     for record in records:
         if record.group_type not in _WITH_OWNERS:
@@ -51,13 +51,13 @@ def find_takeovers(records: Iterable[Sample]) -> dict[GroupRef, list[Takeover]]:
         ref = GroupRef(record.cluster, record.group)
         if record.kind is SampleKind.CHANGE and record.field == "partitions":
             owned = frozenset(parse_partitions(record.after))
-            changes[ref].append(_Change(parse_time(record.ts), member_of(record).key, owned))
+            changes[ref].append(_Owned(parse_time(record.ts), member_of(record).key, owned))
         elif record.to in _FENCED and record.kind in _CAUSES:
             fenced[ref].add((member_of(record).key, parse_time(record.ts)))
     return {ref: _find_in_group(sorted(found), fenced[ref]) for ref, found in changes.items()}
 
 
-def _find_in_group(changes: list[_Change], fenced: set[tuple[_Key, float]]) -> list[Takeover]:
+def _find_in_group(changes: list[_Owned], fenced: set[tuple[_Key, float]]) -> list[Takeover]:
     times: dict[_Key, list[float]] = defaultdict(list)
     for change in changes:
         times[change.member].append(change.at)

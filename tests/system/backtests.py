@@ -36,7 +36,14 @@ from aggregation.counterfactuals.shape_rules import (
     propose_initial_delay,
 )
 from aggregation.incidents.incidents import analyze
-from tests.system.live_scene import Happening, LiveGroup, MemberProcess, unread_seconds, until
+from tests.system.live_scene import (
+    OF_THE_BROKER,
+    Happening,
+    LiveGroup,
+    MemberProcess,
+    unread_seconds,
+    until,
+)
 from tests.system.observer import Observer
 
 PARTITIONS = 12
@@ -46,8 +53,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "backtests.md"
 Settings = Mapping[str, str]
 _numbers = count(1)
 _ASSIGNOR = "partition.assignment.strategy"
-_OF_THE_BROKER = {"session.timeout.ms", "heartbeat.interval.ms"}
-"""What the broker sets for members of the new protocol."""
 PATIENT = {"session.timeout.ms": "10000", "max.poll.interval.ms": "60000"}
 
 
@@ -331,7 +336,7 @@ def backtest(scene: Scene, folder: Path, cache: Path) -> Backtest:
     lines = dict(change.lines)
     client = dict(scene.client) | _settings(lines.get(scene.program, ""))
     if client.get("group.protocol") == "consumer":
-        client = {key: text for key, text in client.items() if key not in _OF_THE_BROKER}
+        client = {key: text for key, text in client.items() if key not in OF_THE_BROKER}
     is_of_broker = scene.program not in lines
     broker = dict(scene.broker) | (_settings(lines["broker"]) if is_of_broker else {})
     second = _run(scene, client, broker, folder / "second", cache)

@@ -39,6 +39,8 @@ _numbers = count(1)
 _T = TypeVar("_T")
 LAG_S = 2.5
 """The agent looks once a second, and a request takes a while on a busy machine."""
+OF_THE_BROKER = {"session.timeout.ms", "heartbeat.interval.ms"}
+"""Settings that members of the new protocol have from the broker."""
 QUICK = {
     "session.timeout.ms": "4000",
     "heartbeat.interval.ms": "500",
@@ -53,10 +55,8 @@ QUICK_JAVA = {
     "metadata.max.age.ms": "3000",
     "auto.offset.reset": "earliest",
 }
-NEW_PROTOCOL = {
-    key: value
-    for key, value in QUICK.items()
-    if key not in {"session.timeout.ms", "heartbeat.interval.ms"}  # the broker sets them
+NEW_PROTOCOL = {key: value for key, value in QUICK.items() if key not in OF_THE_BROKER} | {
+    "debug": "cgrp,consumer"  # `consumer` has the answers that fence a member
 }
 
 Ongoing = frozenset[tuple[str, frozenset[str]]]
@@ -203,6 +203,8 @@ class LiveGroup:
         """Start a member of Java's client; it joins by itself."""
         named = {"bootstrap.servers": self.bootstrap, "group.id": self.group, "client.id": name}
         own = QUICK_JAVA | dict(settings) | named | {"driver.topics": self.topic}
+        if own.get("group.protocol") == "consumer":
+            own = {key: value for key, value in own.items() if key not in OF_THE_BROKER}
         command = member_command(BROKER_VERSION, self._logs / f"{name}.log", cache)
         return self._enter(name, [*map(str, command), *(f"{k}={v}" for k, v in own.items())], "err")
 
