@@ -43,9 +43,9 @@ from aggregation.rebalances.root_cause import (
     straggler,
     unknown_trigger,
 )
-from aggregation.rebalances.segments import MemberRef, Segment
+from aggregation.rebalances.segments import MemberRef, Segment, member_of
 from aggregation.rebalances.takeovers import Takeover, find_takeovers
-from metrics.model.sample import Outcome, Sample, parse_time
+from metrics.model.sample import Outcome, Sample, SampleKind, parse_time
 from metrics.model.status import RebalanceStatus
 
 TAKEOVER_S = 1.0
@@ -153,6 +153,8 @@ class _Group:
     """The highest that was synced."""
     failures: Failures = field(default_factory=dict)
     takeovers: Sequence[Takeover] = ()
+    joins: Mapping[tuple[str, ...], Sequence[float]] = field(default_factory=dict)
+    """When each member asked to join (Unix seconds)."""
 
 
 def explain_rebalances(
@@ -179,6 +181,8 @@ def explain_unified(
         groups[ref].failures = failures
     for ref, takeovers in find_takeovers(records).items():
         groups[ref].takeovers = takeovers
+    for ref, joins in _read_joins(records).items():
+        groups[ref].joins = joins
     now = max(heard.values(), default=0.0) if now is None else now
     found = [_explain(round_, groups[round_.ref], heard) for round_ in group_segments(records, now)]
     rebalances = [each for each in found if each.is_rebalance]
@@ -302,8 +306,22 @@ def _find_absent(
     return [
         member
         for key, (member, agent) in group.present.items()
-        if key not in took_part and heard.get(agent, 0.0) >= round_.ended_at
+        if key not in took_part
+        and heard.get(agent, 0.0) >= round_.ended_at
+        and not any(round_.started_at <= at <= round_.ended_at for at in group.joins.get(key, ()))
     ]
+
+
+def _read_joins(
+    records: Iterable[Sample],
+) -> dict[GroupRef, dict[tuple[str, ...], list[float]]]:
+    """Return when members asked to join: one that joins again at once has no sync between."""
+    found: dict[GroupRef, dict[tuple[str, ...], list[float]]] = defaultdict(dict)
+    for record in records:
+        if record.kind is SampleKind.CHANGE and record.field == "joined" and record.joined_ts:
+            joins = found[GroupRef(record.cluster, record.group)]
+            joins.setdefault(member_of(record).key, []).append(parse_time(record.joined_ts))
+    return found
 
 
 def _is_told(departure: Departure, group: _Group) -> bool:
