@@ -14,6 +14,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from html import unescape
 from itertools import chain
 from typing import Any
@@ -37,7 +38,9 @@ _ENTITY = re.compile(rb"&(?:#39|#x27|quot|apos|gt|lt);")
 _MARKED = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=\[?(?:19|20)\d\d-\d\d-)")
 _MARKS = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=[\[\d])|[ \t]*(?:`{1,3}|\*\*| \|)[ \t\r]*$")
 """Marks of a chat and of Markdown around a line."""
-_STRINGS = re.compile(rb'(?:\{\s*"\w{1,64}"\s?:\s*)?\[\s*"[^"\n]{0,4096}"\s*,\s*"[^"\n]*"\s*[,\]]')
+_STRINGS = re.compile(
+    rb'(?:\{\s*"\w{1,64}"\s?:\s*)?\[\s*"(?:[^"\\\n]|\\.){0,4096}"\s*,\s*"(?:[^"\\\n]|\\.)*"\s*[,\]]'
+)
 """A list of strings, as APIs of containers return a log."""
 _BYTE_LISTS = re.compile(rb'"MESSAGE"\s?:\s?\[\s?\d')
 """A message with colours, as `journalctl -o json` writes it."""
@@ -53,6 +56,7 @@ _TYPOGRAPHY = (
     *((quote.encode(), b'"') for quote in "\u201c\u201d"),
 )
 """Spaces and quotes of a document or a chat."""
+_DELIMITERS = ",\t;"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD_BYTES = 1 << 20
 _HEAD_LINES = 40
@@ -62,6 +66,8 @@ _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 _BACKWARD_STEPS = 3
 _BACKWARD_S = 0.5
 """Threads write out of order, by less than this."""
+_SHORT_STEPS, _SHORT_S = 2, 1.0
+"""The same of a whole log, if no step leads forward."""
 _REVERSED_MAX_BYTES = 512 << 20
 """Longest newest-first file; a longer one is read as it is."""
 
@@ -177,6 +183,8 @@ def _in_order(blocks: Blocks, timezone: str | None) -> Blocks:
                 break
             if order.feed(plain, arrival_at) is False:
                 break
+        else:
+            order.end(head[-1][1] if head else 0.0)
     except SourceError:  # a file that breaks off
         yield from head
         raise
@@ -198,6 +206,7 @@ class _Order:
         self._carry = b""
         self._times: list[float] = []
         self._forward = 0
+        self._least = _BACKWARD_STEPS
 
     def feed(self, data: bytes, arrival_at: float) -> bool | None:
         """Take the next bytes; return False once the order is not backwards, None before."""
@@ -215,13 +224,20 @@ class _Order:
                 return self.is_backward
         return None
 
+    def end(self, arrival_at: float) -> None:
+        """Take the last line: in a short log without a step forward, fewer steps decide."""
+        self.feed(b"\n", arrival_at)
+        is_far = bool(self._times) and self._times[0] - self._times[-1] >= _SHORT_S
+        if is_far and not self._forward:
+            self._least = _SHORT_STEPS
+
     @property
     def is_backward(self) -> bool:
         """Whether most steps lead into the past, and far enough."""
         pairs = zip(self._times, self._times[1:], strict=False)
         backward = sum(later < earlier for earlier, later in pairs)
         return (
-            backward >= max(_BACKWARD_STEPS, 3 * self._forward)
+            backward >= max(self._least, 3 * self._forward)
             and self._times[0] - self._times[-1] >= _BACKWARD_S
         )
 
@@ -231,9 +247,12 @@ def _date(
 ) -> float | None:
     """Return the time of a line, None without one."""
     for entry in unwrapper.unwrap(line, arrival_at):
-        at = entry.at if entry.at is not None else reader.find(entry.text, arrival_at)
+        at = reader.find(entry.text, arrival_at)
         if at is not None:
-            return at
+            at = reader.place_day(at, entry.at)
+        elif (at := entry.at) is None:
+            continue
+        return at
     return None
 
 
@@ -270,17 +289,23 @@ def _find_form(head: bytes) -> Split | None:
         return _split_json
     if head.startswith(b"---\n") and _YAML_TIME.search(head):
         return _split_yaml
-    return _split_csv if _is_table(text[:_TABLE_BYTES]) else None
+    delimiter = _find_delimiter(text[:_TABLE_BYTES])
+    return None if delimiter is None else partial(_split_csv, delimiter=delimiter)
 
 
 def _find_strings(text: bytes) -> Split | None:
     return None if _STRINGS.match(text) is None else _split_strings
 
 
-def _is_table(text: bytes) -> bool:
+def _find_delimiter(text: bytes) -> str | None:
+    """Return what separates the columns of a table; None where a head names none."""
+    return next((each for each in _DELIMITERS if _is_table(text, each)), None)
+
+
+def _is_table(text: bytes, delimiter: str) -> bool:
     """Return whether a head names columns of times and messages, and a row has as many."""
     try:
-        rows = csv.reader(io.StringIO(text.decode(errors="replace"), newline=""))
+        rows = _read_rows(text, delimiter)
         head, row = next(rows, []), next(rows, [])
     except csv.Error:
         return False
@@ -289,6 +314,11 @@ def _is_table(text: bytes) -> bool:
         return True
     is_known = not names.isdisjoint(TIMES) and not names.isdisjoint(MESSAGES)
     return is_known and len(row) == len(head)
+
+
+def _read_rows(text: bytes, delimiter: str) -> Iterator[list[str]]:
+    file = io.StringIO(text.decode(errors="replace"), newline="")
+    return csv.reader(file, delimiter=delimiter)
 
 
 def _is_export(line: bytes) -> bool:
@@ -317,6 +347,7 @@ def _lines_of_document(
     ]
     order = _Order(timezone)
     order.feed(b"".join(lines[:_HEAD_LINES]), arrival_at)
+    order.end(arrival_at)
     if order.is_backward:
         lines.reverse()
     yield b"".join(lines), arrival_at
@@ -380,9 +411,10 @@ def _split_yaml(data: bytes) -> Iterator[Any]:
         return
 
 
-def _split_csv(data: bytes) -> Iterator[Any]:
+def _split_csv(data: bytes, delimiter: str) -> Iterator[Any]:
     """Yield the rows of a table with a head, as Kibana, Azure, Splunk and Datadog export it."""
-    rows = csv.DictReader(io.StringIO(data.decode(errors="replace"), newline=""))
+    file = io.StringIO(data.decode(errors="replace"), newline="")
+    rows = csv.DictReader(file, delimiter=delimiter)
     try:
         for row in rows:
             cells = dict(

@@ -24,7 +24,7 @@ MESSAGES = (
     "line", "@message",
     "_raw", "body", "short_msg", "text", "stringValue", "content", "@m", "_msg", "RenderedMessage",
     "LogMessage", "LogEntry", "rawlog", "Body", "Log", "Log_s", "LogEntry_s", "Message", "Line",
-    "@rawstring", "logmsg", "_line", "M", *TEMPLATES,
+    "@rawstring", "logmsg", "_line", "M", "Content", *TEMPLATES,
 )  # fmt: skip
 """ECS, Logstash and log4j2's JsonLayout; pino, bunyan, zap and slog; GELF; fluentd; structlog; then
 journald, Google Cloud, Loki, CloudWatch, Splunk, OTLP, Datadog."""
@@ -57,7 +57,7 @@ _PODS = (
     "resource.labels.pod_name", "pod", "pod_name", "podName", "stream.pod", "labels.k8s-pod/name",
     "labels.k8s_pod_name", "kubernetes.pod", "kubernetes_pod_name", "k8s_pod_name", "PodName",
     "fields.pod", "properties.pod", "_pod_name_", "__tag__:_pod_name_", "PodName_s",
-    "ContainerGroupName_s", "ContainerGroupName", "ReplicaName",
+    "ContainerGroupName_s", "ContainerGroupName", "ReplicaName", "Pod", "Pod Name",
 )  # fmt: skip
 _CONTAINERS = (
     "kubernetes.container_name", "kubernetes.container.name", "k8s.container.name",

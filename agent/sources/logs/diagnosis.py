@@ -23,6 +23,7 @@ _LIBRDKAFKA = "set debug=cgrp, or add the source of its statistics"
 _AT_DEFAULT_LEVEL = (
     f"librdkafka, which logs dropped members alone at its default level: {_LIBRDKAFKA}"
 )
+_WITH_DEBUG = "librdkafka with debug, of which these lines show no join and no cause"
 _DROP = re.compile(rb"Application maximum poll interval")
 _JAVA = "org.apache.kafka.clients.consumer"
 _MARKS = (
@@ -56,6 +57,10 @@ _MARKS = (
         f"Micronaut: set logger.levels.{_JAVA}=INFO, and write it to this log",
     ),
     (
+        rb"\[Consumer clientId=[^\n]{0,512}[a-z,]\s?\n(?:[a-z]{2,16} |Generation\{|memberId=)",
+        "Kafka's Java client in lines that were wrapped at words: copy them without the breaks",
+    ),
+    (
         rb"org\.apache\.kafka|\bo\.a\.k(?:afka)?\.|kafka-clients|\[Consumer clientId=",
         f"Kafka's Java client, muted or of another kind: set the logger {_JAVA} to INFO",
     ),
@@ -67,10 +72,9 @@ _MARKS = (
         rb"Group member \(.{0,200}coor=#PID|brod_",
         f"brod, whose log is not supported: {_WIRE}",
     ),
-    (
-        rb"\|(?:HEARTBEAT|CGRP[A-Z]*|ASSIGN[A-Z]*|JOIN[A-Z]*|SYNC[A-Z]*)\||[\s(]join[- ]state ",
-        "librdkafka with debug, of which these lines show no join and no cause",
-    ),
+    (rb"\|(?:HEARTBEAT|CGRP[A-Z]*|ASSIGN[A-Z]*|JOIN[A-Z]*|SYNC[A-Z]*)\|", _WITH_DEBUG),
+    (rb"\bSESSTMOUT\b", _AT_DEFAULT_LEVEL),
+    (rb"[\s(]join[- ]state ", _WITH_DEBUG),
     (
         rb"rdkafka|#consumer-\d|confluent_kafka|\[thrd:|Confluent\.Kafka|Local: Maximum appl",
         _AT_DEFAULT_LEVEL,
@@ -113,7 +117,8 @@ def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
     interpreters = [each for each in parser.interpreters if isinstance(each, ClientInterpreter)]
     clients = [client for each in interpreters for client in each.clients.values()]
     mixed = tuple(sorted({_name(client.member) for client in clients if client.is_mixed}))
-    yield from diagnose(sample, parser.counts, len(clients), mixed)
+    shown = sum(client.is_reported for client in clients)  # others were named, and nothing else
+    yield from diagnose(sample, parser.counts, shown, mixed)
     nameless = sum(each.ambiguous + each.unplaced.given_up for each in interpreters)
     if nameless:
         yield (

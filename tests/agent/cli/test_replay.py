@@ -93,6 +93,19 @@ def test_explain_line_names_the_rule_and_shows_what_none_reads(tmp_path: Path) -
     assert unread == f"no rule\n    {OURS}"
 
 
+def test_log_that_announces_a_cause_alone_is_not_silent(tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text(
+        "2026-11-21 06:00:00,000 ERROR [Consumer clientId=c, groupId=g] Offset commit failed on "
+        "partition t-0 at offset 12: The coordinator is not aware of this member.\n"
+    )
+
+    result = run(log)
+
+    assert result.stdout == ""
+    assert "no member came of them" in result.stderr
+
+
 @pytest.mark.parametrize("option", ["--only-read", "--only-unread"])
 def test_choice_of_lines_needs_explain_line(option: str) -> None:
     result = CliRunner().invoke(main, ["replay", "--source", "logs", option, str(RECORDED)])

@@ -194,6 +194,24 @@ OF_ONE = {
         json.dumps({"message": line, "podName": "pay-0", "containerName": "app"})
         for line in jul("Nov").splitlines()
     ),
+    "the newest first, a short log at whole seconds": "\n".join(
+        f"{at:%Y-%m-%d %H:%M:%S} INFO {text}" for at, text in EVENTS[::-1]
+    ),
+    "logcli, the newest first, at whole seconds": "\n".join(
+        f'{at:%Y-%m-%dT%H:%M:%S}Z {{pod="pay-0"}} {log4j(at, text)}' for at, text in EVENTS[::-1]
+    ),
+    "a table with tabs": "timestamp\tpod\tmessage\n"
+    + lines(lambda at, text: f"{iso(at)}\tpay-0\t{text}"),
+    "a table with semicolons": "Timestamp;Pod;Message\n"
+    + lines(lambda at, text: f'{at:%d.%m.%Y %H:%M:%S};pay-0;"{text}"'),
+    "Datadog's table, of objects": "Date,Host,Service,Content\n"
+    + "\n".join(
+        f'"{iso(at)}","i-1","pay","{json.dumps({"msg": text}).replace(chr(34), chr(34) * 2)}"'
+        for at, text in EVENTS[::-1]
+    ),
+    "a list of objects as strings": json.dumps(
+        [json.dumps({"time": iso(at), "msg": text}) for at, text in EVENTS]
+    ),
     "an object behind a time of day": lines(
         lambda at, text: f"{at:%b %d %Y %H:%M:%S}  {json.dumps({'level': 'info', 'msg': text})}"
     ),

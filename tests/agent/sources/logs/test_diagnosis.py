@@ -24,6 +24,8 @@ HINTS = {
     b"12:52 [info] Group member (g,coor=#PID<0.1.0>,cb=#PID<0.2.0>)": "brod",
     b"%3|1795242824.0|FAIL|rdkafka#consumer-1| [thrd:x]: x": "debug=cgrp",
     b'{"_SYSTEMD_UNIT":"app.service","MESSAGE":[27,91,51,50,109,73]}': "journalctl",
+    b"INFO [Consumer clientId=c, groupId=g] Request joining\ngroup due to: x": "wrapped at words",
+    b"%4|1.2|SESSTMOUT|c#consumer-1| [thrd:main]: (in join-state steady)": "at its default",
     b"kafka-node: rebalanced": "capture or proxy",
 }
 
