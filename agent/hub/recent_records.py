@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MAX_RECORDS = 20_000
 """About 15 MiB; a group of 20 members that rebalances hourly fills it in two weeks."""
+MAX_CHANGE_CHARS = 16 << 20
+"""Characters of all values of changes: those of partitions may have 256 Ki each."""
 _SEED_BYTES = 4 << 20
 _MIN_RECORDS = 1_000
 
@@ -34,7 +36,9 @@ class RecentRecords:
     ) -> None:
         """Start with an earlier run's records; without ``watermark_of`` nothing is ever pending."""
         self._watermark_of, self._max_records = watermark_of, max_records
-        self._records: deque[Sample] = deque(maxlen=max_records)
+        self._limit = max_records
+        self._records = deque[Sample]()
+        self._change_chars = 0
         self.added = 0
         """Number of records so far, evicted ones included."""
         self._changed_at: dict[str, tuple[float, float]] = {}
@@ -45,6 +49,8 @@ class RecentRecords:
         """Add records that arrive at ``now``; periodic ones hold no causes."""
         kept = [each for each in records if each.kind not in _KINDS_WITHOUT_CAUSE]
         self._records.extend(kept)
+        self._change_chars += sum(map(_count_change_chars, kept))
+        self._evict()
         self.added += len(kept)
         for group in {each.group for each in kept}:
             first, _ = self._changed_at.get(group, (now, now))
@@ -52,12 +58,15 @@ class RecentRecords:
 
     def freeze_limits(self) -> None:
         """Freeze the number of records, as memory is short."""
-        most = min(self._max_records, max(_MIN_RECORDS, len(self._records)))
-        self._records = deque(self._records, maxlen=most)
+        self._limit = min(self._max_records, max(_MIN_RECORDS, len(self._records)))
 
     def restore_limits(self) -> None:
         """Allow the full number of records again."""
-        self._records = deque(self._records, maxlen=self._max_records)
+        self._limit = self._max_records
+
+    def _evict(self) -> None:
+        while len(self._records) > self._limit or self._change_chars > MAX_CHANGE_CHARS:
+            self._change_chars -= _count_change_chars(self._records.popleft())
 
     def requeue(self, groups: Iterable[str], now: float) -> None:
         """Mark groups as changed, so that they become quiet again later."""
@@ -115,6 +124,10 @@ class RecentRecords:
         )
 
         return explain_rebalances(records, self._watermark_of or (lambda _: now))
+
+
+def _count_change_chars(record: Sample) -> int:
+    return len(record.before or "") + len(record.after or "")
 
 
 def read_spool(folder: Path) -> list[Sample]:

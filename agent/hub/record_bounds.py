@@ -3,6 +3,7 @@
 import msgspec
 
 from metrics.model.names import NAME_MAX_CHARS, clip_name
+from metrics.model.partitions import clip_partitions
 from metrics.model.sample import REASON_MAX_CHARS, Sample, clip_reason
 
 _NAMES = (
@@ -20,7 +21,11 @@ _NAMES = (
     "status",
     "episode",
     "source",
+    "subject",
+    "field",
 )
+_CHANGES = ("before", "after")
+"""Values of a change; those of partitions are long."""
 
 
 def clip_record(record: Sample) -> tuple[Sample, int]:
@@ -32,6 +37,10 @@ def clip_record(record: Sample) -> tuple[Sample, int]:
     }
     if record.reason is not None and len(record.reason) > REASON_MAX_CHARS:
         long["reason"] = clip_reason(record.reason) or ""
+    for name in _CHANGES:
+        text = getattr(record, name)
+        if text is not None and (short := clip_partitions(text)) is not text:
+            long[name] = short
     if not long:
         return record, 0
     return msgspec.structs.replace(record, **long), len(long)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from aggregation.incidents.model import DepartureMode, MemberDeparture
 from aggregation.rebalances.segments import member_of
 from metrics.model.partitions import parse_partitions
-from metrics.model.sample import Sample, SampleKind, parse_time
+from metrics.model.sample import Sample, SampleKind, is_number, parse_time
 
 _Key = tuple[str, ...]
 SLACK_S = 5.0
@@ -79,7 +79,7 @@ class Attributes:
                 change = Ownership(parse_time(record.ts), member, owned)
                 self.ownership.append(change)
                 insort(self.changes_of_member[member], change, key=lambda each: each.at)
-            case "session.timeout.ms" | "max.poll.interval.ms" if after.isdigit():
+            case "session.timeout.ms" | "max.poll.interval.ms" if is_number(after):
                 is_session = record.field == "session.timeout.ms"
                 spans = self.session_timeout_s if is_session else self.max_poll_interval_s
                 spans[member] = int(after) / 1000
@@ -88,7 +88,7 @@ class Attributes:
                 texts[member] = after
             case "silent_since":
                 self._add_silence(member, record)
-            case "lag" if before.isdigit() and after.isdigit():
+            case "lag" if is_number(before) and is_number(after):
                 self.lag_steps.append(LagStep(parse_time(record.ts), int(before), int(after)))
             case "assignor" | "version" | "image":
                 self._add_label(record.field, record, after)

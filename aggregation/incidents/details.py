@@ -15,7 +15,7 @@ from aggregation.incidents.attributes import Attributes
 from aggregation.incidents.causes import NOT_STORED
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import IncidentKind
-from metrics.model.sample import format_time
+from metrics.model.sample import format_time, is_number
 
 Detail = dict[str, object]
 MAX_JOINERS = 10
@@ -150,7 +150,7 @@ def _read_metadata(reason: str) -> Detail:
 
 def _partitions(text: str) -> dict[str, int]:
     return {
-        topic: int(value) if value.isdigit() else len(_RACK.findall(value))
+        topic: int(value) if is_number(value) else len(_RACK.findall(value))
         for topic, value in _TOPIC.findall(text)
     }
 

@@ -3,8 +3,18 @@
 A record of a changed assignment holds it before and after; a member of a large group has hundreds.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import islice
+
+PARTITIONS_MAX = 100_000
+"""Partitions of one member; a cluster has at most some times as many."""
+TEXT_MAX_CHARS = 1 << 18
+"""Length of a text: some thousand topics."""
+_NUMBER = "[0-9]{1,10}"
+_PARTITION = re.compile(f".+-{_NUMBER}", re.DOTALL)
+_RANGE = re.compile(f"({_NUMBER})(?:-({_NUMBER}))?")
 
 
 def format_partitions(partitions: Iterable[str]) -> str:
@@ -19,20 +29,32 @@ def format_partitions(partitions: Iterable[str]) -> str:
 
 
 def parse_partitions(text: str | None) -> Iterator[str]:
-    """Yield the names of a text that `format_partitions` has made; what is none is left out."""
-    for part in (text or "").split():
-        topic, _, ranges = part.rpartition(":")
-        for numbers in ranges.split(","):
-            first, _, last = numbers.partition("-")
-            if first.isdigit() and (last.isdigit() or not last):
-                for number in range(int(first), int(last or first) + 1):
-                    yield f"{topic}-{number}"
+    """Yield the names of a text that `format_partitions` has made; what is none is left out.
+
+    Another agent's text may name a billion: the first ones count.
+    """
+    return islice(_parse(text or ""), PARTITIONS_MAX)
+
+
+def clip_partitions(text: str) -> str:
+    """Return a text of a bounded length, cut between two topics."""
+    if len(text) <= TEXT_MAX_CHARS:
+        return text
+    return text[:TEXT_MAX_CHARS].rpartition(" ")[0]
 
 
 def is_partition(name: str) -> bool:
     """Check that a text names a partition."""
-    topic, _, number = name.rpartition("-")
-    return bool(topic) and number.isdecimal()
+    return _PARTITION.fullmatch(name) is not None
+
+
+def _parse(text: str) -> Iterator[str]:
+    for part in text.split():
+        topic, _, ranges = part.rpartition(":")
+        for found in map(_RANGE.fullmatch, ranges.split(",")):
+            if found is not None:
+                first, last = int(found[1]), int(found[2] or found[1])
+                yield from (f"{topic}-{number}" for number in range(first, last + 1))
 
 
 def _ranges(numbers: list[int]) -> str:

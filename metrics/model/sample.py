@@ -127,6 +127,8 @@ class EpisodeRecord(Sample, frozen=True, kw_only=True):
     members: int = 0
 
 
+_NUMBER_MAX_CHARS = 18
+"""A 64-bit integer, in milliseconds."""
 MALFORMED = (ValueError, RecursionError)
 """Errors of msgspec for a line that is no record. Its own errors and that of bytes that are no
 UTF-8 are ValueErrors; nesting without end is a RecursionError."""
@@ -184,6 +186,11 @@ def parse_time(ts: str) -> float:
     if time.tzinfo is None:
         raise ValueError(f"no zone in {ts!r}")
     return time.timestamp()
+
+
+def is_number(text: str) -> bool:
+    """Check that a text of another agent is a whole number; int() refuses 5,000 digits, and "²"."""
+    return text.isascii() and text.isdigit() and len(text) <= _NUMBER_MAX_CHARS
 
 
 def digest(*parts: object) -> str:

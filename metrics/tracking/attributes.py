@@ -7,8 +7,14 @@ use.
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
-from metrics.model.partitions import format_partitions, is_partition
+from metrics.model.partitions import (
+    PARTITIONS_MAX,
+    clip_partitions,
+    format_partitions,
+    is_partition,
+)
 from metrics.model.sample import Sample, SampleKind, format_time
 from metrics.model.signals import Signal, SignalKind
 from metrics.model.status import RebalanceStatus
@@ -132,7 +138,7 @@ def _record_partitions(track: Track, signal: Signal, assigned: tuple[str, ...]) 
     if _is_overtaken(track, signal):
         return []
     track.assigned_by = signal.source
-    now = tuple(sorted(filter(is_partition, assigned)))
+    now = tuple(sorted(islice(filter(is_partition, assigned), PARTITIONS_MAX)))
     return [] if now == track.assigned else _replace_partitions(track, now, signal.at)
 
 
@@ -149,8 +155,12 @@ def _is_overtaken(track: Track, signal: Signal) -> bool:
 
 def _replace_partitions(track: Track, now: tuple[str, ...], at: float) -> list[Sample]:
     before, track.assigned, track.assigned_at = track.assigned, now, at
-    texts = None if before is None else format_partitions(before), format_partitions(now)
+    texts = None if before is None else _format(before), _format(now)
     return [track.record_change("partitions", *texts, at)]
+
+
+def _format(partitions: tuple[str, ...]) -> str:
+    return clip_partitions(format_partitions(partitions))
 
 
 def _ms(seconds: float | None) -> str | None:

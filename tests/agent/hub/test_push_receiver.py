@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from agent.hub import push_receiver
 from agent.hub.push_receiver import MAX_BODY_BYTES, PushReceiver, routes
 from agent.outputs.hub_push.push import PATH
+from metrics.model.partitions import TEXT_MAX_CHARS
 from metrics.model.sample import Sample, Scope, encode
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
@@ -162,6 +163,21 @@ def test_long_names_of_an_agent_are_clipped_and_counted(hub: Hub) -> None:
     [row] = hub.intake.rows(Scope.CONSUMER, 20.0)
     assert len(row.group) == len(row.client_id) == len(row.reason or "") == 255
     assert hub.intake.health.errors == {"name_clipped": 12}
+
+
+def test_long_values_of_a_change_are_clipped_and_counted(hub: Hub) -> None:
+    long = " ".join(f"topic{number}:0" for number in range(100_000))
+    names = {"subject": "s" * 30_000, "field": "f" * 30_000}
+
+    hub.push(msgspec.structs.replace(RECORDS[0], before=long, after=long, **names))
+
+    [record] = hub.taken
+    assert len(record.subject or "") == len(record.field or "") == 255
+    assert record.before == record.after
+    assert record.after is not None
+    assert len(record.after) <= TEXT_MAX_CHARS
+    assert long.startswith(f"{record.after} ")
+    assert hub.intake.health.errors == {"name_clipped": 4}
 
 
 @pytest.mark.parametrize("shown", ["", "Bearer wrong", "Bearer secretsecret"])

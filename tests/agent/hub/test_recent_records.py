@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent.hub.recent_records import read_spool
-from metrics.model.sample import encode
+from agent.hub.recent_records import MAX_CHANGE_CHARS, RecentRecords, read_spool
+from metrics.model.sample import Sample, SampleKind, encode
 from tests.aggregation.rebalances.test_rebalances import START, records
 
 NO_CODE = encode(msgspec.structs.replace(records(*START)[0], to=14)).strip()
@@ -21,3 +21,57 @@ def test_what_is_no_record_is_left_out(tmp_path: Path, malformed: bytes) -> None
     (tmp_path / "1.jsonl").write_bytes(b"\n".join([malformed, *lines, b""]))
 
     assert sorted(each.id for each in read_spool(tmp_path)) == sorted(each.id for each in known)
+
+
+def change(field: str, after: str) -> Sample:
+    """Return a record of a member's changed attribute, from an agent of any kind."""
+    first = records(*START)[0]
+    return msgspec.structs.replace(
+        first, kind=SampleKind.CHANGE, subject="member", field=field, before=after, after=after
+    )
+
+
+def test_values_of_changes_are_bounded_in_bytes_and_the_oldest_go_first() -> None:
+    recent = RecentRecords()
+    long = [change("partitions", f"{number:06}:" + "x" * 250_000) for number in range(100)]
+
+    recent.add(long, now=1.0)
+
+    kept = recent.records()
+    assert sum(2 * len(each.after or "") for each in kept) <= MAX_CHANGE_CHARS
+    assert kept == long[-len(kept) :] != []
+    assert recent.added == len(long)
+
+
+def test_limits_that_were_frozen_grow_again() -> None:
+    recent = RecentRecords(max_records=5_000)
+    one = change("software", "java")
+    recent.add([one] * 2_000, now=1.0)
+    recent.freeze_limits()
+    recent.add([one] * 500, now=2.0)
+    assert len(recent.records()) == 2_000
+
+    recent.restore_limits()
+    recent.add([one] * 500, now=3.0)
+    assert len(recent.records()) == 2_500
+
+
+@pytest.mark.parametrize(
+    ("field", "after"),
+    [
+        ("session.timeout.ms", "\N{SUPERSCRIPT TWO}"),
+        ("max.poll.interval.ms", "9" * 5000),
+        ("lag", "\N{SUPERSCRIPT THREE}"),
+        ("partitions", "t:0-9999999999"),
+        ("partitions", "t:\N{SUPERSCRIPT TWO}"),
+        ("removed_by", "{" * 100_000),
+        ("version", "\ud800"),
+    ],
+)
+def test_a_hostile_value_of_a_change_stops_no_analysis(field: str, after: str) -> None:
+    found = [*records(*START), change(field, after)]
+    recent = RecentRecords(found)
+
+    analysis = recent.analyze(found, 1.9e9)
+
+    assert len(analysis.incidents) == len(recent.analyze(records(*START), 1.9e9).incidents)

@@ -17,6 +17,7 @@ from metrics.model.sample import (
     digest,
     encode,
     format_time,
+    is_number,
     parse_time,
 )
 from metrics.model.signals import Member, SourceKind
@@ -276,3 +277,18 @@ def test_member_key_needs_no_member_id() -> None:
 def test_a_long_text_is_no_time() -> None:
     with pytest.raises(ValueError, match="1000 characters are no time"):
         parse_time("2" * 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("45000", True),
+        ("9" * 18, True),
+        ("", False),
+        ("-1", False),
+        ("\N{SUPERSCRIPT TWO}", False),
+        ("9" * 5000, False),
+    ],
+)
+def test_a_number_is_what_int_reads_at_once(text: str, expected: bool) -> None:
+    assert is_number(text) is expected
