@@ -240,6 +240,13 @@ POSTS = {
             "cached metadata has ch",
             "subscription has changed fr",
             "rebalance failed due to The coord",
+            "rebalance fai",
+            "gro",
+            "need t",
+            "",
+            "consumer",
+            "cached m",
+            "encountered U",
         )
     },
     **{
