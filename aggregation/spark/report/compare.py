@@ -33,8 +33,11 @@ ORDER BY abs(lost_s - lost_before_s) DESC, $keys
 def mark_significant(rows: Rows, days: int, days_before: int) -> Rows:
     """Return the rows with the test's result: whether unplanned incidents a day differ.
 
-    The level is shared by all groups that had one: of many groups few differ by chance.
+    The level is shared by all groups that had one: of many groups few differ by chance. A period
+    without a day of records is no zero: then nothing is known.
     """
+    if not days or not days_before:
+        return [row | {"is_significant": None} for row in rows]
     weeks = days_before / days
     tested = sum(1 for row in rows if row["unplanned"] + row["unplanned_before"])
     level = LEVEL / max(tested, 1)

@@ -120,7 +120,7 @@ def cost_of(row: Row) -> str:
 
 def figures(tables: Tables) -> list[Figure]:
     """Return the figures on top of the page."""
-    top = next((row["share"] for row in tables["share"] if row["share"] is not None), 0.0)
+    top = next((row["share"] for row in tables["share"] if row["share"] is not None), None)
     lost = sum(row["lost_s"] for row in tables["groups"])
     longest = max((row["max_s"] or 0.0 for row in tables["durations"]), default=0.0)
     unread = [row["unread_s"] for row in tables["groups"] if row["unread_s"] is not None]
@@ -132,7 +132,7 @@ def figures(tables: Tables) -> list[Figure]:
         *([Figure(format_seconds(sum(unread)), "partitions unread", "groups")] if unread else []),
         Figure(format_seconds(lost), "lost by members", "groups"),
         Figure(format_seconds(longest), "the longest", "durations"),
-        Figure(format_share(top), "most time rebalancing", "share"),
+        *([] if top is None else [Figure(format_share(top), "most time rebalancing", "share")]),
         _counted(len(tables["storms"]), "storm", "storms"),
         _counted(faults(tables), "fault", "quality", " in the data"),
     ]
@@ -255,8 +255,11 @@ def _comparison(tables: Tables) -> str | None:
         return None
     now = sum(row["rebalances"] for row in rows)
     before = sum(row["rebalances_before"] for row in rows)
+    if rows and all(row["is_significant"] is None for row in rows):
+        return "The other period, or this one, has no records: there is nothing to compare."
     groups = sum(1 for row in rows if row["is_significant"])
-    news = f"; {count(groups, 'group')} differ by more than noise" if groups else ""
+    differ = "differs" if groups == 1 else "differ"
+    news = f"; {count(groups, 'group')} {differ} by more than noise" if groups else ""
     return f"The other period had {count(before, 'rebalance')}, this one {now:,}{news}."
 
 

@@ -19,7 +19,12 @@ from aggregation.spark.tables.period import Period
 
 ROSE, FELL, NEW, VANISHED = "rose", "fell", "new group", "vanished group"
 _BEFORE, _AFTER = timedelta(days=2), timedelta(days=1)
-_CHANGES_SHOWN = 3
+_CHANGES_SHOWN = 8
+_ORDER = (
+    *("annotation", "max.poll.interval.ms", "session.timeout.ms", "assignor", "protocol"),
+    *("software", "version", "image", "incident", "members", "partitions", "assignors"),
+)
+"""Changes of equal number: what people did comes before what follows from it; others are last."""
 _LEVEL_OF_ALL, _LEVEL_OF_GROUPS = 0.03, 0.02
 """Reports that name a change where there is none: 5 % at most, as these add up to."""
 _MIN_VANISHED = timedelta(days=2)
@@ -147,18 +152,23 @@ def _news(key: _Key, series: _Series, change: ChangePoint, rows: Rows, by: str) 
 def what_changed(rows: Rows, since: date, own: _Subject | None, by: str) -> list[str]:
     """Return what changed around a day, the most frequent first: settings, deploys, markers."""
     found: Counter[str] = Counter()
+    ranks: dict[str, int] = {}
     for row in rows:
         is_near = since - _BEFORE <= row["day"] <= since + _AFTER
         is_own = own is None or row[by] is None or _subject(row, by) == own
         text = _note(row)
         if is_near and is_own and text is not None:
             found[text] += row["times"]
-    # a rollout replaces hosts: what it rolled out stands before them
-    in_order = sorted(found.items(), key=lambda pair: (-pair[1], pair[0].startswith("hosts ")))
-    return [
-        f"{text} ({times} times)" if times > 1 else text
-        for text, times in in_order[:_CHANGES_SHOWN]
-    ]
+            ranks[text] = _rank(row)
+    in_order = sorted(found.items(), key=lambda pair: (-pair[1], ranks[pair[0]], pair[0]))
+    texts = [f"{text} ({times} times)" if times > 1 else text for text, times in in_order]
+    more = len(texts) - _CHANGES_SHOWN
+    return [*texts[:_CHANGES_SHOWN], *([f"{more} more"] if more > 0 else [])]
+
+
+def _rank(row: Row) -> int:
+    name = row["kind"] if row["what"] == "change" else row["what"]
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
 
 
 def _note(row: Row) -> str | None:
@@ -176,7 +186,7 @@ def _extents(rows: Rows, by: str) -> dict[_Subject, tuple[date, date]]:
     """Return the first and the last day on which each group was observed."""
     found: dict[_Subject, tuple[date, date]] = {}
     for row in rows:
-        if row["what"] == "observed":
+        if row["what"] == "observed" and row[by] is not None:
             first, last = found.get(_subject(row, by), (row["day"], row["day"]))
             found[_subject(row, by)] = (min(first, row["day"]), max(last, row["day"]))
     return found

@@ -36,8 +36,7 @@ def objective_rows(
     costs = {(row["cluster"], row[by]): row for row in tables["groups"]}
     found = []
     for row in tables["share"]:
-        name = row[by] or ""
-        objective = next((each for each in objectives if each.matches(name)), None)
+        objective = next((each for each in objectives if each.matches(row[by] or "")), None)
         if objective is not None:
             cost = costs.get((row["cluster"], row[by]))
             found.append(_row(objective, row, cost, period, by))

@@ -22,6 +22,7 @@ from aggregation.spark.report.share import format_share
 from metrics.model.status import BY_LABEL
 
 _CELL_MAX_CHARS = 60
+_LIST_MAX_CHARS = 600
 _DASH = "\N{EN DASH}"
 _EXACT_TO = 1000.0
 """A number from here on is shown without decimals; the files have them."""
@@ -283,10 +284,15 @@ def _cell(name: str, value: Any, link: str, source: str) -> _Cell:
             return _Cell("yes" if value else "no")
         case str():
             to = link if name in _GROUP_COLUMNS else ""
-            return _Cell(readable(value, _CELL_MAX_CHARS), title=plain(value), link=to)
+            return _Cell(readable(value, cell_limit(name)), title=plain(value), link=to)
     if isinstance(value, date):
         return _Cell(_format_value(name, value), "when")
     return _Cell(_format_value(name, value), "number", link=source if value else "")
+
+
+def cell_limit(name: str) -> int:
+    """Return how many characters of a text a cell shows."""
+    return _LIST_MAX_CHARS if name == "changed_then" else _CELL_MAX_CHARS
 
 
 def _format_value(name: str, value: float | date) -> str:

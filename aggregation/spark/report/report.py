@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -118,7 +118,7 @@ def build_report(
             notify(f"{len(tables)}/{len(sections)} {section.title}")
     schemas = {s.name: to_arrow_schema(f.schema) for s, f in zip(sections, frames, strict=True)}
     if context.compared is not None:
-        lengths = context.period.days, context.compared.days
+        lengths = (count_days(context.days, each) for each in (context.period, context.compared))
         tables["compare"] = compare.mark_significant(tables["compare"], *lengths)
     news = find_news(tables["daily"], context.days, context.period, context.by)
     tables["news"] = news_rows(news, context.by)
@@ -135,6 +135,11 @@ def build_report(
         news=news,
         proposals=_find_proposals(context, propose),
     )
+
+
+def count_days(days: Sequence[date], period: Period) -> int:
+    """Count the days of a period that have records."""
+    return sum(period.first <= day <= period.last for day in days)
 
 
 def _find_proposals(context: ReportContext, propose: Propose | None) -> Sequence[Proposal]:

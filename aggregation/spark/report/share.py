@@ -62,8 +62,9 @@ SECTION = Section(
     note="Time in which the group was rebalancing, of the time in which it was observed: each day "
     "from the first to the last record of the agents that report it. It is not known for days "
     "without a periodic sample. One minus it is the service level.",
-    empty="No group was observed in this period.",
+    empty="No group was observed in this period, or none had a periodic sample.",
     query=QUERY,
     preaggregation=PreAggregation.WORST,
     chart=chart,
+    speaks=lambda row: row["share"] is not None,
 )

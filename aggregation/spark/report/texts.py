@@ -12,7 +12,7 @@ import msgspec
 from markupsafe import Markup
 
 from aggregation.spark.report.headline import cost_of, format_days
-from aggregation.spark.report.page import format_number
+from aggregation.spark.report.page import cell_limit, format_number
 from aggregation.spark.report.plot import format_seconds, plain, readable
 from aggregation.spark.report.proposals import Proposal
 from aggregation.spark.report.report import Report
@@ -20,7 +20,6 @@ from aggregation.spark.report.section import ROWS_SHOWN, Row, Rows, subject
 from metrics.model.sample import format_time
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
-_CELL_MAX_CHARS = 60
 _ITEM = "   "
 _SUBJECT_MAX_CHARS = 150
 _LINE_MAX_CHARS = 200
@@ -105,11 +104,11 @@ def plain_lines(text: str) -> str:
 def _table(rows: Rows) -> str:
     head = list(rows[0])
     lines = [head, ["---"] * len(head)]
-    lines += [[_cell(row[name]) for name in head] for row in rows[:ROWS_SHOWN]]
+    lines += [[_cell(name, row[name]) for name in head] for row in rows[:ROWS_SHOWN]]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _cell(value: Any) -> str:
+def _cell(name: str, value: Any) -> str:
     match value:
         case None:
             return ""
@@ -117,7 +116,7 @@ def _cell(value: Any) -> str:
             return format_number(value)
         case datetime():
             return f"{value:%Y-%m-%d %H:%M:%S}"
-    return _escape(readable(str(value), _CELL_MAX_CHARS))
+    return _escape(readable(str(value), cell_limit(name)))
 
 
 def _escape(text: str) -> str:

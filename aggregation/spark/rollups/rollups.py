@@ -329,7 +329,8 @@ def observation_rows(seen: DataFrame) -> DataFrame:
         F.when(sampled, F.max("last_at").over(agent)).alias("last_at"),
     )
     length = (F.unix_micros(F.max("last_at")) - F.unix_micros(F.min("first_at"))) / F.lit(MICROS)
-    groups = present.groupBy("day", *_GROUP).agg(
+    of_group = present.where(F.col("group").isNotNull())  # an annotation may be of all groups
+    groups = of_group.groupBy("day", *_GROUP).agg(
         F.min("first_at").alias("first_at"), length.alias("seconds")
     )
     observed = groups.withColumns(

@@ -101,6 +101,24 @@ def test_worse_group_is_named_with_its_date_and_what_changed_then() -> None:
     assert {each.name for each in found} == {None, "g3"}
 
 
+def test_annotation_of_all_groups_is_no_group() -> None:
+    rows = [*observed("g"), row(DAYS[50], None, "annotation", last_reason="release 7")]
+    rows.append(row(DAYS[50], None, "observed"))
+    assert find_news(rows, DAYS, LAST_WEEKS, "group") == []
+
+
+def test_what_people_did_comes_first_and_the_rest_is_counted() -> None:
+    names = ("software", "version", "hosts", "members", "partitions", "assignor", "protocol")
+    texts = [(name, f"{name} old → new") for name in (*names, "session.timeout.ms", "x", "y")]
+    rows = [*observed("g"), *(row(day, "g", times=6) for day in DAYS[50:])]
+    rows += [row(DAYS[50], "g", "change", kind=n, last_reason=text) for n, text in texts]
+    rows.append(row(DAYS[50], None, "annotation", last_reason="release 7"))
+    (found, *_) = find_news(rows, DAYS, LAST_WEEKS, "group")
+    words = [each.split()[0] for each in found.then]
+    assert words[:5] == ["release", "session.timeout.ms", "assignor", "protocol", "software"]
+    assert found.then[-1] == "3 more"
+
+
 def test_change_before_the_period_is_no_news() -> None:
     rows = [*observed("g"), *(row(day, "g", times=9) for day in DAYS[20:])]
     assert find_news(rows, DAYS, LAST_WEEKS, "group") == []

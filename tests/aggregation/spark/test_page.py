@@ -156,6 +156,21 @@ def test_agents_without_a_fault_are_one_line() -> None:
     assert "1 of 2 rows; all of them: " in loud
 
 
+def test_comparison_without_records_is_none() -> None:
+    given = report()
+    row = {"rebalances": 9, "rebalances_before": 0, "is_significant": None}
+    found = replace(given, tables={**given.tables, "compare": [row]}).sentences
+    assert "The other period, or this one, has no records: there is nothing to compare." in found
+    row["is_significant"] = True
+    found = replace(given, tables={**given.tables, "compare": [row]}).sentences
+    assert any(each.endswith("this one 9; 1 group differs by more than noise.") for each in found)
+
+
+def test_share_that_is_not_known_is_no_figure() -> None:
+    labels = [figure.label for figure in report().figures]
+    assert "most time rebalancing" not in labels
+
+
 def test_single_figures_have_a_single_noun() -> None:
     labels = [figure.label for figure in report().figures]
     assert labels[:2] == ["unplanned incidents", "planned ones"]

@@ -8,6 +8,7 @@ import pytest
 
 from aggregation.spark.report.compare import mark_significant
 from aggregation.spark.report.objectives import Objective, objective_rows
+from aggregation.spark.report.report import count_days
 from aggregation.spark.report.rules import parse_rule
 from aggregation.spark.report.significance import is_change
 from aggregation.spark.tables.period import Period
@@ -87,6 +88,17 @@ def test_group_without_an_incident_keeps_its_budget() -> None:
     period = Period(date(2026, 3, 1), date(2026, 3, 15))
     (row,) = objective_rows([objective], tables, period, "group")
     assert (row["unread_s"], row["met"]) == (0.0, True)
+
+
+@pytest.mark.parametrize(("days", "days_before"), [(7, 0), (0, 7)])
+def test_period_without_records_is_no_zero(days: int, days_before: int) -> None:
+    rows = [{"unplanned": 40, "unplanned_before": 0}]
+    assert mark_significant(rows, days, days_before)[0]["is_significant"] is None
+
+
+def test_days_of_a_comparison_are_those_with_records() -> None:
+    days = [date(2026, 3, day) for day in (1, 2, 9)]
+    assert count_days(days, Period(date(2026, 3, 1), date(2026, 3, 8))) == 2
 
 
 def test_one_of_many_groups_differs_by_chance() -> None:
