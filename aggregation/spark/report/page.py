@@ -111,7 +111,7 @@ def html_page(report: Report) -> str:
         days=f"{format_days(report.period)} ({report.zone})",
         lead=plain(" ".join(report.sentences)),
         worst=[_worst(row) for row in report.worst],
-        slo=[_objective(row) for row in report.tables["slo"][:_OBJECTIVES_SHOWN]],
+        slo=[objective_words(row) for row in report.tables["slo"][:_OBJECTIVES_SHOWN]],
         kept=sum(row["met"] is True for row in report.tables["slo"]),
         missed=sum(row["met"] is False for row in report.tables["slo"]),
         news=_news(report, sources),
@@ -152,7 +152,9 @@ def _worst(row: Row) -> dict[str, str]:
     }
 
 
-def _objective(row: Row) -> dict[str, str]:
+def objective_words(row: Row) -> dict[str, str]:
+    """Write the numbers of an objective."""
+
     def percent(value: float | None) -> str:
         return "" if value is None else f"{100 * value:.4g} %"
 

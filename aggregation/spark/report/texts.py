@@ -12,7 +12,7 @@ import msgspec
 from markupsafe import Markup
 
 from aggregation.spark.report.headline import cost_of, format_days
-from aggregation.spark.report.page import cell_limit, format_number
+from aggregation.spark.report.page import cell_limit, format_number, objective_words
 from aggregation.spark.report.plot import format_seconds, plain, readable
 from aggregation.spark.report.proposals import Proposal
 from aggregation.spark.report.report import Report
@@ -21,6 +21,8 @@ from metrics.model.sample import format_time
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
 _ITEM = "   "
+_OBJECTIVES = 5
+"""In a mail; those that are missed come first."""
 _SUBJECT_MAX_CHARS = 150
 _LINE_MAX_CHARS = 200
 """A subject is one line: mail readers show a folded one with a space in front."""
@@ -47,16 +49,23 @@ def _first(report: Report) -> list[str]:
         "\n".join([f"{n}. {_escape(describe_proposal(each))}", *_markdown_lines(each)])
         for n, each in enumerate(report.proposals, 1)
     ]
-    missed = [
-        f"- {_escape(readable(subject(row)))}: {'met' if row['met'] else 'missed'}"
-        for row in report.tables["slo"]
-        if row["met"] is not None
-    ]
+    objectives = [f"- {_escape(describe_objective(row))}" for row in report.tables["slo"]]
     return [
         *(["## Groups that cost most", "\n".join(worst)] if worst else []),
         *(["## Changes worth making", "\n".join(changes)] if changes else []),
-        *(["## Objectives", "\n".join(missed)] if missed else []),
+        *(["## Objectives", "\n".join(objectives)] if objectives else []),
     ]
+
+
+def describe_objective(row: Row) -> str:
+    """Write whether a group kept its objective, and the numbers that decide."""
+    shown = objective_words(row)
+    parts = [f"{shown['name']}: {shown['met']}"]
+    if shown["target"]:
+        parts.append(f"{shown['level']} not rebalancing of {shown['target']}")
+    if shown["budget"]:
+        parts.append(f"{shown['unread']} unread of {shown['budget']}")
+    return ", ".join(parts)
 
 
 def describe_proposal(change: Proposal) -> str:
@@ -171,6 +180,7 @@ def mail(report: Report) -> bytes:
             f"{n}. {readable(subject(row))}: {cost_of(row)}, {row['unplanned']:,} unplanned"
             for n, row in enumerate(report.worst, 1)
         ),
+        *(f"Objective of {describe_objective(row)}" for row in report.tables["slo"][:_OBJECTIVES]),
         *(
             line
             for each in report.proposals

@@ -303,7 +303,13 @@ def test_objective_that_is_missed_is_on_the_first_screen() -> None:
     page = html_page(replace(given, tables=tables))
     assert '<span class="missed">missed</span>, 99 % not rebalancing of 99.9 %' in page
     assert "90 s unread of 60 s" in page
-    assert replace(given, tables=tables).figure_values()["slo_missed"] == 1
+    found = replace(given, tables=tables)
+    assert found.figure_values()["slo_missed"] == 1
+    line = "eu/payments: missed, 99 % not rebalancing of 99.9 %, 90 s unread of 60 s"
+    assert f"- {line}" in markdown(found)
+    body = message_from_bytes(mail(found), policy=default).get_body(("plain",))
+    assert body is not None
+    assert f"Objective of {line}" in body.get_content()
 
 
 def test_json_has_every_section_and_figure() -> None:
