@@ -13,7 +13,9 @@ WITH buckets AS (
   WHERE what = 'duration' AND $period
   GROUP BY $keys, kind, bucket
 ), lengths AS (
-  SELECT *, least(power(2, (bucket + 0.5) / 8), longest) AS middle_s FROM buckets
+  SELECT *, CASE WHEN times = 1 AND longest IS NOT NULL THEN longest
+                 ELSE least(power(2, (bucket + 0.5) / 8), longest) END AS middle_s
+  FROM buckets
 ), ranks AS (
   SELECT *, sum(times) OVER (PARTITION BY $keys, kind ORDER BY bucket) AS up_to,
          sum(times) OVER (PARTITION BY $keys, kind) AS total,
@@ -66,8 +68,9 @@ SECTION = Section(
     title="How long they took",
     note="From the first member's start to the last member's end, in seconds; the member columns "
     "are single members' episodes. The longest is exact, and so is each percentile that only the "
-    "longest reaches. Other lengths are in buckets that grow by 9 %, and the middle of one is "
-    "shown, or the longest in it if that is less. What has no start or end has no length here.",
+    "longest reaches, or that is alone in its bucket. Other lengths are in buckets that grow by "
+    "9 %, and the middle of one is shown, or the longest in it if that is less. What has no start "
+    "or end has no length here.",
     empty="No rebalance began in this period.",
     query=QUERY,
     preaggregation=PreAggregation.GROUPS,

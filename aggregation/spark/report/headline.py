@@ -212,7 +212,7 @@ def _durations(tables: Tables) -> str | None:
     if slow["rebalances"] < _ENOUGH_FOR_HALF:
         return f"{found}."
     half = format_seconds(slow["p50_s"])
-    return f"{found}; half of its {slow['rebalances']:,} took {half} or less."
+    return f"{found}; half of its {slow['rebalances']:,} took about {half} or less."
 
 
 def _share(tables: Tables) -> str | None:

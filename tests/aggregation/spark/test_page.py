@@ -117,7 +117,7 @@ def test_verdict_is_first_and_names_group_kind_and_date() -> None:
     [
         (1, "The longest rebalance took 10 s, in eu/g."),
         (4, "The longest rebalance took 10 s, in eu/g."),
-        (20, "The longest rebalance took 10 s, in eu/g; half of its 20 took 2 s or less."),
+        (20, "The longest rebalance took 10 s, in eu/g; half of its 20 took about 2 s or less."),
     ],
 )
 def test_half_of_few_rebalances_is_no_figure(rebalances: int, sentence: str) -> None:
