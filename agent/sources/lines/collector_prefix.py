@@ -46,7 +46,7 @@ _PATTERNS = {
         rf"(?!{_LEVEL} )(?P<host>[\w.-]{{1,253}}) {_TAG}:\s{{1,2}}(?:@cee: ?)?",
     ),
     "aws logs tail: the stream of a task, a function or an instance": (
-        rf"(?P<time>{_ISO}) (?!\d{{2,4}}/\d\d/\d\d )",
+        rf"(?P<time>{_ISO}) (?!\d{{1,4}}/\d\d?/\d{{2,4}} )",
         r"(?P<name>[\w.-]{1,255}/[\w./\[\]$-]{1,255}|i-[\da-f]{8,17}) (?=\S)",
     ),
     "awslogs: the group and the stream": (

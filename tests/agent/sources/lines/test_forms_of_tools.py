@@ -65,6 +65,9 @@ OF_TWO: dict[str, Form] = {
         + json.dumps({"log": json.dumps({"msg": text})}, separators=(", ", "=>"))
         + "]"
     ),
+    "compose -t, before a date with slashes": lambda at, text, n: (
+        f"pay-{n}  | {iso(at)} {at:%m/%d/%Y %I:%M:%S.123} PM INFO x - {text}"
+    ),
     "rsyslog's CEE": lambda at, text, n: (
         f"{at:%Y-%m-%dT%H:%M:%S.%f}+00:00 host{n} pay[1]: @cee: {json.dumps({'msg': text})}"
     ),
@@ -252,6 +255,12 @@ def test_replicas_are_told_apart(form: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", OF_ONE)
 def test_form_is_read_with_its_times(form: str, tmp_path: Path) -> None:
     assert replay(OF_ONE[form], tmp_path)[0] == WANTED
+
+
+def test_date_with_slashes_is_no_stream(tmp_path: Path) -> None:
+    text = lines(lambda at, text: f"pay-1 | {iso(at)} {at:%y/%m/%d %H:%M:%S} INFO x: {text}")
+
+    assert replay(text, tmp_path) == (WANTED, {"pay-1"})
 
 
 def test_threads_before_the_time_are_no_streams(tmp_path: Path) -> None:
