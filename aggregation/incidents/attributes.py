@@ -94,9 +94,11 @@ class Attributes:
                 self._add_label(record.field, record, after)
 
     def _add_silence(self, member: _Key, record: Sample) -> None:
-        if record.after:
-            silence = Silence(parse_time(record.after), parse_time(record.ts))
-            self.silences[member].append(silence)
+        try:
+            since = parse_time(record.after or "")
+        except ValueError:  # another agent's text may be none
+            return
+        self.silences[member].append(Silence(since, parse_time(record.ts)))
 
     def _add_label(self, name: str, record: Sample, text: str) -> None:
         values = self.labels[name]
