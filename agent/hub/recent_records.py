@@ -55,6 +55,8 @@ class RecentRecords:
         for group in {each.group for each in kept}:
             first, _ = self._changed_at.get(group, (now, now))
             self._changed_at[group] = (first, now)
+        while len(self._changed_at) > self._max_records:  # without a recorder nobody takes them
+            del self._changed_at[next(iter(self._changed_at))]
 
     def freeze_limits(self) -> None:
         """Freeze the number of records, as memory is short."""

@@ -43,6 +43,19 @@ def test_values_of_changes_are_bounded_in_bytes_and_the_oldest_go_first() -> Non
     assert recent.added == len(long)
 
 
+def test_names_of_changed_groups_are_as_many_as_records() -> None:
+    """A sidecar has no recorder that takes them: each group that ever was stayed."""
+    recent = RecentRecords(max_records=1_000)
+    for number in range(5_000):
+        one = msgspec.structs.replace(change("software", "java"), group=f"g{number}")
+        recent.add([one], now=float(number))
+
+    assert len(recent._changed_at) == 1_000
+    found = recent.take_quiet(1e9, quiet_s=1.0)
+
+    assert [each.group for each in found] == [f"g{number}" for number in range(4_000, 5_000)]
+
+
 def test_limits_that_were_frozen_grow_again() -> None:
     recent = RecentRecords(max_records=5_000)
     one = change("software", "java")
