@@ -153,6 +153,7 @@ def what_changed(rows: Rows, since: date, own: _Subject | None, by: str) -> list
     """Return what changed around a day, the most frequent first: settings, deploys, markers."""
     found: Counter[str] = Counter()
     ranks: dict[str, int] = {}
+    owners: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         is_near = since - _BEFORE <= row["day"] <= since + _AFTER
         is_own = own is None or row[by] is None or _subject(row, by) == own
@@ -160,10 +161,20 @@ def what_changed(rows: Rows, since: date, own: _Subject | None, by: str) -> list
         if is_near and is_own and text is not None:
             found[text] += row["times"]
             ranks[text] = _rank(row)
+            owners[text] |= {row[by]} if own is None and row[by] else set()
     in_order = sorted(found.items(), key=lambda pair: (-pair[1], ranks[pair[0]], pair[0]))
-    texts = [f"{text} ({times} times)" if times > 1 else text for text, times in in_order]
+    texts = [
+        f"{text}{_place(owners[text], by)}" + (f" ({times} times)" if times > 1 else "")
+        for text, times in in_order
+    ]
     more = len(texts) - _CHANGES_SHOWN
     return [*texts[:_CHANGES_SHOWN], *([f"{more} more"] if more > 0 else [])]
+
+
+def _place(owners: set[str], by: str) -> str:
+    if len(owners) > 1:
+        return f" in {len(owners)} {by}s"
+    return f" in {next(iter(owners))}" if owners else ""
 
 
 def _rank(row: Row) -> int:

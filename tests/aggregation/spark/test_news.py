@@ -98,6 +98,7 @@ def test_worse_group_is_named_with_its_date_and_what_changed_then() -> None:
     assert (own.what, own.kind, own.since) == ("rose", "poll_timeout", DAYS[50])
     assert own.then == ("max.poll.interval.ms 300000 → 60000 (4 times)", "release 7")
     assert found[0].name is None
+    assert found[0].then[0] == "max.poll.interval.ms 300000 → 60000 in g3 (4 times)"
     assert {each.name for each in found} == {None, "g3"}
 
 

@@ -96,7 +96,7 @@ def report(*, empty: bool = False, **fields: Any) -> Report:
         "sections": SECTIONS,
         "tables": tables,
         "schemas": {"news": pa.schema([]), "slo": pa.schema([])},
-        "queries": {section.name: "SELECT 1 < 2" for section in SECTIONS},
+        "queries": {section.name: "SELECT 1 < 2\n  AS less" for section in SECTIONS},
         "news": [],
         "proposals": [],
     }
@@ -169,6 +169,12 @@ def test_comparison_without_records_is_none() -> None:
 def test_share_that_is_not_known_is_no_figure() -> None:
     labels = [figure.label for figure in report().figures]
     assert "most time rebalancing" not in labels
+
+
+def test_queries_keep_their_lines() -> None:
+    page = html_page(report())
+    assert "<pre>SELECT 1 &lt; 2\n  AS less\n</pre>" in page
+    assert "\N{REPLACEMENT CHARACTER}" not in page.partition('id="queries"')[2]
 
 
 def test_single_figures_have_a_single_noun() -> None:
@@ -268,7 +274,7 @@ def test_proposals_have_their_place_in_each_format() -> None:
         confidence="high",
         incidents=("i1", "i2", "i3", "i4"),
         members=(EVIL, "worker-1"),
-        lines=(("Java", "max.poll.interval.ms=300000"), ("broker", "# ```\x1b none")),
+        lines=(("Java", "# first\nmax.poll.interval.ms=300000"), ("broker", "# ```\x1b none")),
         curve=(
             CurvePoint(timeout_s=110.0, rebalances_avoided=6, unread_avoided_s=None, later_s=50.0),
             CurvePoint(
@@ -290,6 +296,7 @@ def test_proposals_have_their_place_in_each_format() -> None:
     )
     assert "<td>5 min</td><td>8</td><td>40 min</td><td>4 min</td>" in html_page(found)
     page = html_page(found)
+    assert "# Java\n# first\nmax.poll.interval.ms=300000\n# broker\n" in page
     assert "Incidents: i1, i2, i3 and 1 more; members: " in page
     assert "worker-1." in page
     assert "<script" not in page
