@@ -12,6 +12,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
 from agent.config.web import WebConfig
 from agent.errors import ConfigError, SourceError
@@ -375,6 +377,36 @@ def test_every_listen_address_answers(caplog: pytest.LogCaptureFixture) -> None:
     assert codes == [200, 200]
     logged = [vars(record)["address"] for record in caplog.records if record.msg == "listening"]
     assert logged == [f"{host}:{port}" for host, port in addresses]
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "X-Forwarded-Proto", "Forwarded"])
+def test_a_peer_has_its_own_address_whatever_its_headers_name(name: str) -> None:
+    """Events without a token are taken of this machine: anybody can write a header."""
+    seen = list[tuple[object, object]]()
+
+    async def note(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append((scope["client"], scope["scheme"]))
+        await PlainTextResponse("noted")(scope, receive, send)
+
+    async def asked() -> tuple[str, int]:
+        (bound,) = listen(["127.0.0.1:0"])
+        address = bound.getsockname()
+        serving = asyncio.create_task(serve(note, [bound]))
+        reader, writer = await asyncio.open_connection(*address)
+        own: tuple[str, int] = writer.get_extra_info("sockname")
+        head = (
+            f"GET / HTTP/1.1\r\nHost: a\r\n{name}: https, 203.0.113.9\r\nConnection: close\r\n\r\n"
+        )
+        writer.write(head.encode())
+        await asyncio.wait_for(reader.read(), DEADLINE_S)
+        writer.close()
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+        return own
+
+    assert [asyncio.run(asked())] == [client for client, _ in seen]
+    assert [scheme for _, scheme in seen] == ["http"]
 
 
 def test_a_scraper_that_does_not_read_holds_up_nobody() -> None:
