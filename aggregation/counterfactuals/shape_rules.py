@@ -91,21 +91,25 @@ def _unread_but_for(incident: IncidentFacts, left_s: float | None) -> float | No
 
 
 def propose_consumer_protocol(
-    history: PastIncidents, heartbeat_s: float = HEARTBEAT_S
+    history: PastIncidents,
+    heartbeat_s: float = HEARTBEAT_S,
+    client_heartbeat_s: float = CLIENT_HEARTBEAT_S,
 ) -> Change | None:
     """Propose the protocol of KIP-848: the rebalances stay, and members do not wait for others.
 
     An owner reads until it gives a partition up, and reports that at once. The new owner learns of
-    it with its next heartbeat: after half of the broker's interval, on average. The rest of the
-    unread time is saved. Incidents are left out as for the cooperative assignor.
+    it with its next heartbeat: after half of the broker's interval, on average. Partitions of a
+    member that has gone go to members that may work between two polls: the classic rebalance waited
+    for the longest work, behind a heartbeat, and each waits for half of it, on average. The rest of
+    the unread time is saved. Incidents are left out as for the cooperative assignor.
     """
     if history.all[-1].group_type not in {None, "classic"}:
         return None
     savings = [
         Saving(incident=each, rebalances=0, unread_s=saved)
         for each in history.uncounted
-        if each.moved is not None
-        and (saved := _unread_but_for(each, each.moved * heartbeat_s / 2)) is not None
+        for left_s in [_consumer_protocol_s(each, heartbeat_s, client_heartbeat_s)]
+        if (saved := _unread_but_for(each, left_s)) is not None
     ]
     if (sum_unread(savings) or 0.0) <= 0.0:
         return None
@@ -119,6 +123,17 @@ def propose_consumer_protocol(
         savings=tuple(savings),
         lines=protocol_lines(),
     )
+
+
+def _consumer_protocol_s(
+    incident: IncidentFacts, heartbeat_s: float, client_heartbeat_s: float
+) -> float | None:
+    """Return the unread seconds of the partitions that have to move; None: unknown."""
+    if incident.moved_s is None or not incident.moved:
+        return None if incident.moved is None else 0.0
+    work_s = max(0.0, incident.moved_s / incident.moved - client_heartbeat_s)
+    freed = 0 if incident.handed_over is None else incident.moved - incident.handed_over
+    return incident.moved * heartbeat_s / 2 + freed * work_s / 2
 
 
 _ORDERLY = {

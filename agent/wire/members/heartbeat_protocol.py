@@ -38,6 +38,8 @@ def handle_request(member: WireMember, heartbeat: GroupHeartbeatRequest, at: flo
         member.subscription = share_topics(heartbeat.subscription)
     if heartbeat.owned is not None:
         member.reported = heartbeat.owned
+        if member.target_at is not None and _has_reported(member):
+            out.append(_report_assigned(member, heartbeat.owned, at))
     if heartbeat.endpoint is not None:
         member.has_moved = member.endpoint not in {None, heartbeat.endpoint}
         member.endpoint = heartbeat.endpoint
@@ -101,9 +103,8 @@ def _apply_target(
     taken = exclude_standby(owned or EMPTY) - exclude_standby(target)
     member.target_at, member.confirmed_at = at, None
     out: list[Signal] = []
-    if member.identity.group_type != _SHARE:
-        names = name_partitions(exclude_standby(target))
-        out.append(member.build_signal(SignalKind.SEEN, at, assigned=names))
+    if member.identity.group_type != _SHARE and owned is not None:  # the rest: once acknowledged
+        out.append(_report_assigned(member, target & owned, at))
     if sent.epoch == 0 and not member.reported_causes:  # the error that made it join was not seen
         out.append(member.build_signal(SignalKind.JOIN, at))
     elif not member.reported_causes:
@@ -113,6 +114,11 @@ def _apply_target(
         reason = f"the new assignment takes {len(taken)} away"
         out += member.report_cause(RebalanceStatus.REVOCATION_NEEDED, at, reason)
     return out or member.report_alive(at)
+
+
+def _report_assigned(member: WireMember, partitions: Partitions, at: float) -> Signal:
+    names = name_partitions(exclude_standby(partitions))
+    return member.build_signal(SignalKind.SEEN, at, assigned=names)
 
 
 def exclude_standby(partitions: Partitions) -> Partitions:
@@ -145,9 +151,14 @@ def _complete(member: WireMember, at: float) -> list[Signal]:
         layer = FollowUp(
             status=RebalanceStatus.ASSIGNMENT_PROBING, at=at, reason="warm-up tasks are assigned"
         )
+    is_known = member.identity.group_type != _SHARE and member.target is not None
     return [
         member.build_signal(
-            SignalKind.SYNC, at, streams_follow_up=layer, gained=_count_gained(member)
+            SignalKind.SYNC,
+            at,
+            streams_follow_up=layer,
+            gained=_count_gained(member),
+            assigned=name_partitions(exclude_standby(member.target or EMPTY)) if is_known else None,
         )
     ]
 

@@ -210,6 +210,14 @@ class TestShape:
             )
         )
 
+    def test_new_protocol_waits_for_the_polls_of_those_that_take_freed_partitions(self) -> None:
+        """The rebalance took 7 s: a heartbeat of 3 s and 4 s of work, of which half is 2 s."""
+        leave = incident("l", K.MEMBER_LEFT, unread_s=90.0, moved=4, moved_s=28.0, handed_over=0)
+
+        change = changes(leave)["group.protocol"]
+
+        assert change.unread_avoided_s == pytest.approx(90.0 - 4 * 2.5 - 4 * 2.0)
+
     def test_joins_of_a_start_are_one_rebalance(self) -> None:
         start = incident("j", K.MEMBER_JOINED, members=("a", "b", "c"), rebalances=3, unread_s=7.0)
         change = changes(start)["group.initial.rebalance.delay.ms"]
