@@ -28,7 +28,7 @@ from aggregation.spark.rollups.member_episodes import (
     moves_without_episode,
     select_columns,
 )
-from aggregation.spark.rollups.parquet_scan import read_moves, shares
+from aggregation.spark.rollups.parquet_scan import map_shares, read_moves
 from aggregation.spark.rollups.rollups import BUCKETS_PER_DOUBLING, LEAST_S
 from aggregation.spark.session.workers import map_batches
 from aggregation.spark.tables.period import MICROS
@@ -74,19 +74,13 @@ def sum_episodes(
     add = partial(sum_moves, apart=apart)
     if files is None:
         return map_batches(select_columns(moves(records)), add, SUMS)
-    dealt = shares(files)
-    numbers = records.sparkSession.range(0, len(dealt), numPartitions=max(1, len(dealt)))
-    named = map_batches(numbers, partial(_sum_shares, dealt, apart), SUMS)
+    named = map_shares(records.sparkSession, files, partial(_sum_files, apart), SUMS)
     nameless = map_batches(select_columns(moves_without_episode(records)), add, SUMS)
     return named.unionByName(nameless)
 
 
-def _sum_shares(
-    dealt: Sequence[Sequence[Path]], apart: Groups, numbers: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    for batch in numbers:
-        for number in batch["id"].to_pylist():
-            yield from sum_moves(chain.from_iterable(map(read_moves, dealt[number])), apart=apart)
+def _sum_files(apart: Groups, files: Iterable[Path]) -> Iterator[pa.RecordBatch]:
+    return sum_moves(chain.from_iterable(map(read_moves, files)), apart=apart)
 
 
 def sum_moves(

@@ -6,15 +6,19 @@ the files of whole days of a Parquet table, which is on a shared disk. They sele
 `aggregation.spark.rollups.member_episodes`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.rollups.member_episodes import KINDS, MEMBER, SCOPES
+from aggregation.spark.session.workers import Batches, map_batches
 from aggregation.spark.tables.schema import Table, TableFormat, table_format
 from metrics.model.sample import SampleKind
 
@@ -22,6 +26,7 @@ _SHARE_BYTES = 32 << 20
 _TEXTS = (*MEMBER, "member_id", "agent", "kind", "episode")
 _DAY = "day="
 _COLUMNS = (*_TEXTS, "ts", "to", "from")
+OBSERVERS = ("member_id", "agent")
 
 
 def files_of(tables: Path, table: Table, days: Iterable[date] | None = None) -> list[Path] | None:
@@ -56,14 +61,53 @@ def read_moves(path: Path) -> Iterator[pa.RecordBatch]:
 
     """
     day = date.fromisoformat(path.parent.name.removeprefix(_DAY))
+    for read in _read_groups(path, _COLUMNS):
+        yield from _select_moves(read, day).to_batches()
+
+
+def read_observers(path: Path) -> Iterator[pa.RecordBatch]:
+    """Read each member id with each agent that wrote of it, once for a part of the file.
+
+    Raises:
+        OSError: the file cannot be read; the text has Spark's form.
+
+    """
+    for read in _read_groups(path, OBSERVERS):
+        if read.column_names == list(OBSERVERS):
+            seen = read.unify_dictionaries().group_by(list(OBSERVERS)).aggregate([])
+            texts = [seen[name].cast(pa.string()) for name in OBSERVERS]
+            yield from pa.table(texts, names=list(OBSERVERS)).drop_null().to_batches()
+
+
+def map_shares(
+    spark: SparkSession,
+    files: Iterable[Path],
+    function: Callable[[Iterable[Path]], Batches],
+    schema: T.StructType,
+) -> DataFrame:
+    """Map files to rows in Python workers, some files a task."""
+    dealt = shares(files)
+    numbers = spark.range(0, len(dealt), numPartitions=max(1, len(dealt)))
+    return map_batches(numbers, partial(_map_dealt, dealt, function), schema)
+
+
+def _map_dealt(
+    dealt: Sequence[Sequence[Path]], function: Callable[[Iterable[Path]], Batches], numbers: Batches
+) -> Batches:
+    for batch in numbers:
+        for number in batch["id"].to_pylist():
+            yield from function(dealt[number])
+
+
+def _read_groups(path: Path, columns: Iterable[str]) -> Iterator[pa.Table]:
+    """Read the columns that a file has, one part of it after the other."""
     try:
         footer = pq.read_metadata(path)
-        names = [name for name in _COLUMNS if name in footer.schema.names]
+        names = [name for name in columns if name in footer.schema.names]
         texts = [name for name in _TEXTS if name in names]
         with pq.ParquetFile(path, metadata=footer, read_dictionary=texts) as file:
             for group in range(file.num_row_groups):
-                read = file.read_row_group(group, columns=names, use_threads=False)
-                yield from _select_moves(read, day).to_batches()
+                yield file.read_row_group(group, columns=names, use_threads=False)
     except (OSError, pa.ArrowException) as error:
         why = "FILE_NOT_EXIST" if isinstance(error, FileNotFoundError) else "NO_HINT"
         text = f"[FAILED_READ_FILE.{why}] Encountered error while reading file {path.as_uri()}. "

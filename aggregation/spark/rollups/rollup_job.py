@@ -88,7 +88,7 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
         .where(wanted)
         .persist()
     )
-    doubled = find_doubled(transitions)
+    doubled = find_doubled(transitions, day_range.files)
     sums = sum_episodes(transitions, files, doubled).persist()
     rest = parts(sums.where(F.col("what") == "rest"))
     older = day_range.parts.drop("batch").withColumn("day", F.lit(day_range.before))
@@ -124,7 +124,7 @@ def change_rows(groups: DataFrame) -> DataFrame:
 
 def all_member_rollups(transitions: DataFrame, files: Sequence[Path] | None = None) -> DataFrame:
     """Return the rollups of the episodes of a whole history, each in the batch of its last day."""
-    doubled = find_doubled(transitions)
+    doubled = find_doubled(transitions, files)
     sums = sum_episodes(transitions, files, doubled).persist()
     rest = parts(sums.where(F.col("what") == "rest"))
     names = (*MEMBER, "member_id", "agent", "day")

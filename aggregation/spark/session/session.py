@@ -20,6 +20,7 @@ from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.session.java_home import java_environment
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
@@ -90,6 +91,8 @@ def spark_session(  # noqa: PLR0913 - one argument a choice
 ) -> "Iterator[SparkSession]":
     """Start Spark and stop it at the end, or use the session that already runs.
 
+    A process can start it once.
+
     The JVM holds the file descriptors ``keep_fds`` for as long as it lives. ``settings``, ``jars``
     and ``quick`` (the session has little to do) apply only to a session that is started here.
 
@@ -151,11 +154,18 @@ class _SparkError(Exception):
 def _running_session(
     conf: "SparkConf", notify: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
 ) -> "Iterator[SparkSession]":
-    spark = _start(conf, notify, log_fd, keep_fds)
+    own = {"PYSPARK_PYTHON": sys.executable}
+    if not _master_is_chosen():
+        own["SPARK_LOCAL_IP"] = "127.0.0.1"  # a host name that nothing resolves stops Spark
+    notify("starting Spark (about 5 s)")
+    with java_environment(os.environ, notify) as environ, _environ(own | environ):
+        gateway = _launch(conf, log_fd, keep_fds)
+        spark = _start(conf, gateway)
     try:
         yield spark
     finally:
-        _stop(spark)
+        spark.stop()
+        _end_jvm(gateway)
 
 
 def _conf(
@@ -172,32 +182,33 @@ def _conf(
     return conf
 
 
-def _start(
-    conf: "SparkConf", notify: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
-) -> "SparkSession":
+def _launch(conf: "SparkConf", log_fd: int, keep_fds: Sequence[int]) -> "JavaGateway":
+    """Start the JVM; under spark-submit, connect to the one that runs."""
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415 - of the extra [spark]
+
+    return launch_gateway(  # type: ignore[no-untyped-call]
+        conf=conf,
+        popen_kwargs={"stdout": log_fd, "stderr": log_fd, "pass_fds": tuple(keep_fds)},
+    )
+
+
+def _start(conf: "SparkConf", gateway: "JavaGateway") -> "SparkSession":
     from pyspark import SparkContext  # noqa: PLC0415 - of the extra [spark]
-    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    notify("starting Spark (about 5 s)")
-    own = {"PYSPARK_PYTHON": sys.executable}
-    if not _master_is_chosen():
-        own["SPARK_LOCAL_IP"] = "127.0.0.1"  # a host name that nothing resolves stops Spark
-    with java_environment(os.environ, notify) as environ, _environ(own | environ):
-        gateway = launch_gateway(  # type: ignore[no-untyped-call]
-            conf=conf,
-            popen_kwargs={"stdout": log_fd, "stderr": log_fd, "pass_fds": tuple(keep_fds)},
-        )
+    try:
         return SparkSession(SparkContext(gateway=gateway, conf=conf))
+    except BaseException:
+        _end_jvm(gateway)
+        raise
 
 
-def _stop(spark: "SparkSession") -> None:
-    """Stop Spark and its JVM; pyspark would keep the JVM until this process ends."""
-    from pyspark import SparkContext  # noqa: PLC0415 - of the extra [spark]
+def _end_jvm(gateway: "JavaGateway") -> None:
+    """End the JVM that was started here; pyspark would keep it until this process ends.
 
-    gateway = SparkContext._gateway  # noqa: SLF001 - there is no public way to end the JVM
-    spark.stop()
-    if gateway is None or gateway.proc is None:
+    pyspark never forgets a gateway, so a process has Spark once.
+    """
+    if gateway.proc is None:
         return
     gateway.shutdown()
     gateway.proc.stdin.close()
@@ -205,7 +216,6 @@ def _stop(spark: "SparkSession") -> None:
         gateway.proc.wait(_JVM_END_S)
     except subprocess.TimeoutExpired:
         gateway.proc.kill()
-    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
 
 
 def _master_is_chosen() -> bool:

@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
+from aggregation.spark.rollups import doubled_groups
 from aggregation.spark.rollups.doubled_groups import find_doubled
 from aggregation.spark.rollups.member_episodes import member_episodes
+from aggregation.spark.rollups.parquet_scan import files_of
 from aggregation.spark.rollups.rollup_job import all_member_rollups
 from aggregation.spark.rollups.rollup_store import RollupStore
 from aggregation.spark.tables.schema import Table
@@ -74,6 +76,22 @@ def test_member_of_two_agents_is_found_and_replicas_of_one_client_id_are_not(fra
     ]
 
     assert find_doubled(frame([*twice(two_rounds), *replicas])) == {("prod-eu", "g")}
+
+
+@pytest.mark.parametrize("few", [0, 1_000])
+def test_files_give_the_same_groups(
+    few: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doubled_groups, "_FEW", few)
+    alone = [replace(each, group="other") for each in seen_by("proxy", "p", two_rounds, 0.0)]
+    for name, samples in (("doubled", [*twice(two_rounds), *alone]), ("alone", alone)):
+        folder = tmp_path / name
+        rows = table_of(spark, samples)
+        rows.write.partitionBy("day").parquet(str(folder / Table.TRANSITIONS))
+        files = files_of(folder, Table.TRANSITIONS)
+        assert files
+        assert find_doubled(rows, files) == find_doubled(rows)
+        assert bool(find_doubled(rows, files)) == (name == "doubled")
 
 
 def test_seconds_and_episodes_of_a_member_that_two_agents_see_count_once(frame: Frame) -> None:
