@@ -135,6 +135,7 @@ def merge_doubles(episodes: DataFrame, *by: str, identity: Column | None = None)
 
     They are of one member id, or of one ``identity`` where there is none, and overlap: by more than
     half of the later one, or more than a second. One of the next round overlaps for milliseconds.
+    Leaves, which take no time, are within a second of each other.
     """
     known = (F.col("member_id"),) if identity is None else (F.col("member_id"), identity)
     own = F.concat_ws("\n", "agent", "episode")
@@ -144,9 +145,17 @@ def merge_doubles(episodes: DataFrame, *by: str, identity: Column | None = None)
     before = F.max(end).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
     slack = F.least((end - F.col("start")) / 2, F.lit(MICROS))
     is_new = F.coalesce(F.col("start") >= before - slack, F.lit(True))
+    # a leave takes no time: it overlaps nothing, and a member id leaves once
+    is_instant = end == F.col("start")
+    is_again = (
+        is_instant
+        & F.coalesce(F.lag(is_instant).over(in_order), F.lit(False))
+        & (F.lag("agent").over(in_order) != F.col("agent"))
+        & (F.col("start") - before <= MICROS)
+    )
     numbered = (
         episodes.withColumns({"start": start_time(), "identity": F.coalesce(*known, own)})
-        .withColumn("is_new", is_new.cast("int"))
+        .withColumn("is_new", (is_new & ~F.coalesce(is_again, F.lit(False))).cast("int"))
         .withColumn("number", F.sum("is_new").over(in_order))
     )
     best = F.struct((~is_whole()).alias("part"), "start", "agent", "episode")

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pyspark.sql import Row
 
 from aggregation.spark.rollups.member_episodes import CODES, member_episodes
-from metrics.model.sample import Sample, SampleKind, format_time
+from metrics.model.sample import Sample, SampleKind, format_time, parse_time
 from tests.aggregation.spark import oracle
 from tests.aggregation.spark.conftest import Frame
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client
@@ -114,6 +114,33 @@ def test_namesakes_of_two_processes_are_told_apart_by_their_episodes(frame: Fram
     other.settle(START_AT + 4)
     rows = found(frame, one.written + other.written)
     assert [row.seconds for row in rows] == [2.0, 3.0]
+
+
+def test_leave_that_two_agents_see_counts_once(frame: Frame) -> None:
+    """It takes no time, so the two overlap for none; a new member of the name leaves, too."""
+    client = Client(group="g", client_id="c")
+    client.move(START_AT, 1)
+    client.settle(START_AT + 2)
+    for at in (START_AT + 60, START_AT + 60.5):
+        client.move(at, 6)
+        client.settle(at)
+    here = [
+        replace(each, member_id="first" if n < 4 else "second")
+        for n, each in enumerate(client.written)
+    ]
+    there = [
+        replace(
+            each,
+            id=f"proxy-{each.id}",
+            agent="proxy",
+            host="10.0.0.7",
+            episode=f"proxy-{each.episode}",
+            ts=format_time(parse_time(each.ts) + 0.004),
+        )
+        for each in here
+    ]
+    rows = found(frame, here + there)
+    assert [(row.cause, round(row.seconds, 2)) for row in rows] == [(1, 2.0), (6, 0.0), (6, 0.0)]
 
 
 def test_labels_that_change_meanwhile_and_midnight_cut_nothing(frame: Frame) -> None:
