@@ -204,7 +204,6 @@ def test_headline_has_the_verdict_in_words(week_report: Reports) -> None:
     )
     assert f"{total} rebalances from 24 to 27 November 2025 cost members" in week_report.page
     assert "The data has 1 gap; see" in week_report.page
-    assert "The data has 1 gap and 0 quarantined lines" in week_report.page
 
 
 def test_each_rebalance_is_in_an_incident_of_the_tables(week_report: Reports) -> None:
