@@ -86,19 +86,13 @@ class Attributes:
             case "software" | "removed_by":
                 texts = self.software if record.field == "software" else self.removed_by
                 texts[member] = after
-            case "silent_since":
-                self._add_silence(member, record)
+            case "silent.ms" if is_number(after):
+                at = parse_time(record.ts)
+                self.silences[member].append(Silence(at - int(after) / 1000, at))
             case "lag" if is_number(before) and is_number(after):
                 self.lag_steps.append(LagStep(parse_time(record.ts), int(before), int(after)))
             case "assignor" | "version" | "image":
                 self._add_label(record.field, record, after)
-
-    def _add_silence(self, member: _Key, record: Sample) -> None:
-        try:
-            since = parse_time(record.after or "")
-        except ValueError:  # another agent's text may be none
-            return
-        self.silences[member].append(Silence(since, parse_time(record.ts)))
 
     def _add_label(self, name: str, record: Sample, text: str) -> None:
         values = self.labels[name]

@@ -49,7 +49,7 @@ def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) ->
 
 
 def record_end(track: Track, at: float) -> list[Sample]:
-    """Return that a member with partitions is seen no more, with its last request."""
+    """Return that a member with partitions is seen no more, and for how long it was silent."""
     return [_silence(track, at)] if track.assigned and _shows_silence(track, at) else []
 
 
@@ -71,7 +71,7 @@ def _shows_silence(track: Track, at: float) -> bool:
 
 
 def _silence(track: Track, at: float) -> Sample:
-    return track.record_change("silent_since", None, format_time(track.requested_at), at)
+    return track.record_change("silent.ms", None, _ms(at - track.requested_at), at)
 
 
 def record_workload(track: Track, workload: Mapping[str, str], at: float) -> list[Sample]:
