@@ -18,6 +18,7 @@ from docs.configuration_page import attribute_docs, configuration, sentence
 from docs.man_page import man_page
 from metrics.exporters.catalog import METRICS, Metric
 from metrics.exporters.otel import ATTRIBUTES, kind_of, name_of
+from metrics.model.change_fields import GROUP_FIELDS, MEMBER_FIELDS
 from metrics.model.sample import SCHEMA_VERSION, EpisodeRecord, Outcome, Sample, SampleKind, Scope
 from metrics.model.status import RebalanceStatus
 
@@ -48,6 +49,9 @@ _ABOUT = {
     "generation": "The generation or epoch, where it was seen.",
     "episode": "What a member's records of one rebalance share.",
     "outcome": "How the episode ended.",
+    "field": "On a change: the attribute; the names are below.",
+    "before": "On a change: the value before; null where none was known.",
+    "after": "On a change: the value since.",
     "source": "Which source told.",
     "ended_ts": "When it ended.",
     "seconds": "From its start to its end.",
@@ -186,6 +190,9 @@ def _records() -> str:
         *kinds,
         "## Every record\n",
         _fields(Sample, list(msgspec.structs.fields(Sample))),
+        "\n## Fields of a change (`kind` `change`)\n",
+        "Recorded when the value is not that of the last record.\n",
+        _changes(),
         "\n## A group's rebalance (`kind` `episode`), too\n",
         f"{sentence(EpisodeRecord)}\n",
         _fields(EpisodeRecord, own),
@@ -196,6 +203,17 @@ def _records() -> str:
         codes,
     ]
     return "\n".join(parts) + "\n"
+
+
+def _changes() -> str:
+    """Return the attributes that changes report."""
+    fields = {"member": MEMBER_FIELDS, "group": GROUP_FIELDS}
+    rows = [
+        (f"`{subject}`", f"`{name}`", what)
+        for subject, whats in fields.items()
+        for name, what in whats.items()
+    ]
+    return table(("subject", "field", "values"), rows)
 
 
 def _values(name: str, kinds: type[StrEnum]) -> str:

@@ -15,6 +15,7 @@ from agent.inspection.model import (
     MemberDescription,
     Node,
 )
+from metrics.model.change_fields import GROUP_FIELDS
 from metrics.model.snapshot import InspectedMember
 
 CLASSIC = Description(
@@ -68,6 +69,21 @@ def test_partitions_that_moved_are_counted_once_the_group_is_stable() -> None:
     )
 
     assert [each.moved for each in changes(before, going_on, after)] == [None, 2]
+
+
+def test_each_attribute_of_a_group_that_changes_has_a_name_in_the_reference() -> None:
+    known = snapshot_of(CLASSIC)._replace(
+        members=NOBODY, protocol="classic", assignor="range", leader="a", subscription=("t",)
+    )
+    other = known._replace(
+        protocol="connect", assignor="sticky", leader="b", subscription=("u",), epoch=9
+    )
+    watch = MembershipTracker()
+
+    found = [change for each in (known, other) for change in watch.update([each], [])]
+
+    # the lag of a group is recorded by its source, not by this comparison
+    assert {each.field for each in found[0].attributes} == GROUP_FIELDS.keys() - {"lag"}
 
 
 def test_members_that_came_and_went_are_told() -> None:
