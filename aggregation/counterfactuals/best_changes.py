@@ -60,7 +60,7 @@ class BestChanges:
 
 def _facts_of(incidents: Iterable[Incident]) -> Iterator[IncidentFacts]:
     for incident in incidents:
-        facts = facts_of_incident(incident, "classic" if incident.is_classic else "consumer")
+        facts = facts_of_incident(incident)
         if facts is not None:
             yield facts
 

@@ -60,11 +60,11 @@ class IncidentFacts:
     max_poll_interval_s: float | None = None
     between_polls_s: float | None = None
     silent_since: float | None = None
-    """The last sign of life of a member whose silence others noticed."""
+    """The last poll of a dropped member, or the last sign of life of a silent one."""
     assignor: str | None = None
 
 
-def facts_of_incident(incident: Incident, group_type: str | None = None) -> IncidentFacts | None:
+def facts_of_incident(incident: Incident) -> IncidentFacts | None:
     """Return the facts of an incident; None while it goes on."""
     if incident.ended_at is None:
         return None
@@ -73,7 +73,7 @@ def facts_of_incident(incident: Incident, group_type: str | None = None) -> Inci
         id=incident.id,
         cluster=incident.ref.cluster,
         group=incident.ref.group,
-        group_type=group_type,
+        group_type=incident.group_type,
         kind=incident.kind,
         is_planned=is_planned(incident),
         started_at=incident.started_at,
@@ -139,7 +139,7 @@ def _read_detail(detail: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(detail.get(key), int | float)
     }
     since, after = detail.get("since"), detail.get("after")
-    if isinstance(since, str) and "session_timeout_s" in found:
+    if isinstance(since, str):
         found["silent_since"] = parse_time(since)
     if detail.get("field") == "assignor" and isinstance(after, str):
         found["assignor"] = after

@@ -10,10 +10,17 @@ https://kafka.apache.org/documentation/, librdkafka's CONFIGURATION.md.
 import shlex
 from collections.abc import Iterable
 
+from aggregation.incidents.settings import (
+    INSTANCE_ID,
+    SESSION_TIMEOUT,
+    has_broker_session,
+    setting_of,
+)
+
 Lines = tuple[tuple[str, str], ...]
 
-STATIC_ID = "group.instance.id"
-SESSION = "session.timeout.ms"
+STATIC_ID = INSTANCE_ID
+SESSION = SESSION_TIMEOUT
 POLL_INTERVAL = "max.poll.interval.ms"
 POLL_RECORDS = "max.poll.records"
 ASSIGNOR = "partition.assignment.strategy"
@@ -34,14 +41,14 @@ _NAMES_OF_JAVA = {
     "sticky": f"{_ASSIGNORS}StickyAssignor",
 }
 """Classes of Java's assignors by the names that members send."""
-_ON_BROKER = {"consumer", "share", "streams"}
-"""Types of groups with a session timeout on the broker, under a name that begins with the type."""
 
 
 def client_lines(values: dict[str, str], group: str, group_type: str | None) -> Lines:
-    """Return the lines of settings of a consumer."""
-    is_new = group_type in _ON_BROKER
-    shown = {name: value for name, value in values.items() if not (is_new and name == SESSION)}
+    """Return the lines of settings of a consumer, or of its group at the broker."""
+    session = setting_of(SESSION, group_type)
+    timeout_ms = None if session is None else values.get(session)
+    is_new = has_broker_session(group_type)
+    shown = {name: value for name, value in values.items() if not (is_new and name == session)}
     found = [
         ("Java", _join(f"{name}={value}" for name, value in shown.items())),
         (
@@ -61,7 +68,7 @@ def client_lines(values: dict[str, str], group: str, group_type: str | None) -> 
                 if name != POLL_RECORDS
             ),
         ),
-        ("broker", _broker_line(values.get(SESSION), group, group_type)),
+        ("broker", _broker_line(timeout_ms, group, group_type)),
     ]
     return tuple(
         (client, text)
@@ -73,19 +80,20 @@ def client_lines(values: dict[str, str], group: str, group_type: str | None) -> 
 def _broker_line(timeout_ms: str | None, group: str, group_type: str | None) -> str:
     if timeout_ms is None:
         return ""
-    if group_type not in _ON_BROKER:
+    if not has_broker_session(group_type):
         return f"# group.max.session.timeout.ms is at least {timeout_ms}"
     return (
         f"# group.{group_type}.max.session.timeout.ms is at least {timeout_ms}; its default is "
         "60000\nkafka-configs.sh --bootstrap-server <broker> --alter --entity-type groups "
         f"--entity-name {shlex.quote(group)} "
-        f"--add-config {shlex.quote(f'{group_type}.session.timeout.ms={timeout_ms}')}"
+        f"--add-config {shlex.quote(f'{setting_of(SESSION, group_type)}={timeout_ms}')}"
     )
 
 
 def static_lines(timeout_ms: str, group: str, group_type: str | None) -> Lines:
     """Return the lines of static membership."""
-    return client_lines({STATIC_ID: _STABLE_NAME, SESSION: timeout_ms}, group, group_type)
+    session = setting_of(SESSION, group_type) or SESSION
+    return client_lines({STATIC_ID: _STABLE_NAME, session: timeout_ms}, group, group_type)
 
 
 def assignor_lines(now: str | None) -> Lines:

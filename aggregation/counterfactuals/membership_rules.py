@@ -116,6 +116,7 @@ def propose_leave_on_close(history: PastIncidents) -> Change | None:
         for each in history.uncounted
         if each.kind is IncidentKind.MEMBER_LEFT
         and not each.is_static
+        and each.group_type in {None, "classic"}
         and any(STREAM_THREAD in absence.member for absence in each.absences)
         and all(absence.how is DepartureMode.EXPIRED for absence in each.absences)
         and each.unread_s is not None

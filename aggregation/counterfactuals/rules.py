@@ -12,12 +12,17 @@ from aggregation.counterfactuals.facts import Absence, IncidentFacts, latest
 from aggregation.counterfactuals.lines import (
     POLL_INTERVAL,
     POLL_RECORDS,
-    SESSION,
     STATIC_ID,
     client_lines,
     static_lines,
 )
 from aggregation.counterfactuals.savings import REBALANCES_OF_AN_ABSENCE, Saving, save_all
+from aggregation.counterfactuals.timeout_now import (
+    TimeoutNow,
+    find_silence,
+    read_poll_interval,
+    read_session,
+)
 from aggregation.counterfactuals.timeouts import (
     MARGIN,
     Curve,
@@ -27,15 +32,14 @@ from aggregation.counterfactuals.timeouts import (
     round_up,
 )
 from aggregation.incidents.model import DepartureMode, IncidentKind
+from aggregation.incidents.settings import WITH_STATIC
 
-WITH_STATIC = {None, "classic", "consumer"}
-"""Types of groups that know static members."""
 DEFAULT_SESSION_S = 45.0
 """Default of Java clients from 3.0 on: no shorter one is proposed unseen."""
-LONGEST_SESSION_S = 1800.0
-"""Default of the broker's group.max.session.timeout.ms."""
 LONGEST_PAUSE_S = 300.0
 """A longer silence is no pause that a session timeout should forgive."""
+LONGEST_SESSION_S = 1800.0
+"""Default of the broker's group.max.session.timeout.ms."""
 _SHORTEST_INTERVAL_S = 0.001
 """Kafka has a poll interval of 1 ms at least; less is no interval of a consumer."""
 LONGEST_INTERVAL_S = 600.0
@@ -59,7 +63,8 @@ def propose_static_membership(history: PastIncidents) -> Change | None:
         and each.absences
         and each.group_type in WITH_STATIC
     ]
-    now = latest(history.all, "session_timeout_s")
+    session = read_session(history)
+    now = session.seconds
     least = DEFAULT_SESSION_S if now is None else now
     spans = [seconds for each in found for seconds in _seconds(each.absences)]
     candidates = [min(LONGEST_SESSION_S, max(least, round_up(span))) for span in spans]
@@ -77,19 +82,21 @@ def propose_static_membership(history: PastIncidents) -> Change | None:
     best = choose(curve)
     if best is None:
         return None
-    timeout_ms, first = _ms(best.timeout_s), best.savings[0].incident
+    timeout_ms = _ms(best.timeout_s)
     knows_unread = all(each.unread_s is not None for each in best.savings)
     return Change(
         setting=STATIC_ID,
         now=None,
-        proposed=f"one stable id for each member, with {SESSION}={timeout_ms}",
+        proposed=f"one stable id for each member, with {session.setting}={timeout_ms}",
         because=f"{len(best.savings)} of {len(found)} planned restarts and rollouts "
-        f"had members back within {best.timeout_s:g} s",
-        price=f"a member that is gone is missed only after {best.timeout_s:g} s" + _of_period(best),
-        confidence=rate_confidence(now is not None, knows_unread),
+        f"had members back within {best.timeout_s:g} s{session.note}",
+        price=f"a member that is gone is missed only after {best.timeout_s:g} s"
+        + _of_period(best)
+        + session.limit(best.timeout_s),
+        confidence=rate_confidence(session.is_seen, knows_unread),
         savings=best.savings,
         curve=curve,
-        lines=static_lines(timeout_ms, first.group, first.group_type),
+        lines=static_lines(timeout_ms, history.all[0].group, session.group_type),
     )
 
 
@@ -107,29 +114,21 @@ def propose_session_timeout(history: PastIncidents) -> Change | None:
     """Propose a longer session timeout.
 
     An expired member that came back after a silence has no rebalance with a timeout above it. A
-    silence longer than `LONGEST_PAUSE_S` counts as a death. A dead member is noticed later.
+    silence longer than `LONGEST_PAUSE_S` counts as a death. A dead member is noticed later. Groups
+    of the new protocols have the timeout at the broker: what their clients print has no effect.
     """
-    now = latest(history.all, "session_timeout_s")
-    dead = _gone(history.all, {DepartureMode.EXPIRED})
-    needed = {
-        each.id: (each, span)
+    session = read_session(history)
+    dead = _gone(session.incidents, {DepartureMode.EXPIRED})
+    under_it = {each.id for each in session.incidents}
+    needed = [
+        (each, span)
         for each in history.uncounted
-        if each.kind is IncidentKind.SESSION_EXPIRED
-        and (span := _silence(each, is_known=now is not None)) is not None
-        and (now or 0.0) <= span <= LONGEST_PAUSE_S
-    }
-    curve = _lengthen(list(needed.values()), now, len(dead))
-    return _longer(SESSION, now, curve, f"of {len(needed)} that were silent and came back")
-
-
-def _silence(incident: IncidentFacts, *, is_known: bool) -> float | None:
-    """Return the longest silence; where the timeout is not known, what came on top of it."""
-    spans = _seconds(incident.absences)
-    if not spans or len(spans) < len(incident.absences):
-        return None
-    since = incident.silent_since if is_known else None
-    before = 0.0 if since is None else max(0.0, incident.absences[0].at - since)
-    return max(spans) + before
+        if each.id in under_it
+        and (span := find_silence(each)) is not None
+        and (session.seconds or 0.0) <= span <= LONGEST_PAUSE_S
+    ]
+    curve = _lengthen(needed, session.seconds, len(dead))
+    return _longer(session, curve, f"of {len(needed)} that were silent and came back")
 
 
 def propose_poll_interval(history: PastIncidents) -> Change | None:
@@ -140,11 +139,11 @@ def propose_poll_interval(history: PastIncidents) -> Change | None:
     Work of more than `LONGEST_INTERVAL_S` is left to `propose_poll_records`. A member that hangs is
     noticed later.
     """
-    now = latest(history.all, "max_poll_interval_s")
-    hung = _gone(history.all, {DepartureMode.DROPPED})
+    interval = read_poll_interval(history, POLL_INTERVAL)
+    now, hung = interval.seconds, _gone(history.all, {DepartureMode.DROPPED})
     found = [(each, span) for each, span in _slow(history, now) if span <= LONGEST_INTERVAL_S]
     curve = _lengthen(found, now, len(hung))
-    return _longer(POLL_INTERVAL, now, curve, f"of {len(found)} that polled late and came back")
+    return _longer(interval, curve, f"of {len(found)} that polled late and came back")
 
 
 def propose_poll_records(history: PastIncidents) -> Change | None:
@@ -199,25 +198,27 @@ def _lengthen(needed: Sequence[tuple[IncidentFacts, float]], now: float | None, 
     return draw_curve(candidates, save_within, lambda t: gone * (t - base))
 
 
-def _longer(setting: str, now: float | None, curve: Curve, of: str) -> Change | None:
-    best = choose(curve)
+def _longer(timeout: TimeoutNow, curve: Curve, of: str) -> Change | None:
+    best, now = choose(curve), timeout.seconds
     if best is None:
         return None
-    first = best.savings[0].incident
     value = _ms(best.timeout_s) if now is not None else f"its value now + {_ms(best.timeout_s)}"
     added = best.timeout_s - (now or 0.0)
     knows_unread = all(each.unread_s is not None for each in best.savings)
     line = value if now is not None else f"<{value}>"
+    group = best.savings[0].incident.group
     return Change(
-        setting=setting,
-        now=None if now is None else _ms(now),
+        setting=timeout.setting,
+        now=timeout.value,
         proposed=value,
-        because=f"{len(best.savings)} incidents {of} would have been within it",
-        price=f"a member that is dead or hangs is missed {added:g} s later" + _of_period(best),
-        confidence=rate_confidence(now is not None, knows_unread),
+        because=f"{len(best.savings)} incidents {of} would have been within it{timeout.note}",
+        price=f"a member that is dead or hangs is missed {added:g} s later"
+        + _of_period(best)
+        + timeout.limit(best.timeout_s),
+        confidence=rate_confidence(timeout.is_seen, knows_unread),
         savings=best.savings,
         curve=curve,
-        lines=client_lines({setting: line}, first.group, first.group_type),
+        lines=client_lines({timeout.setting: line}, group, timeout.group_type),
     )
 
 

@@ -157,18 +157,15 @@ def explanations(
             until,
             choose_incidents(incidents_of[ref], last, until),
             0 if until is not None else len(incidents_of[ref]),
-            () if until is not None else propose(incidents_of[ref], of_group[ref]),
+            () if until is not None else propose(incidents_of[ref]),
         )
         for ref in sorted(of_group.keys() | incidents_of.keys())
     ]
 
 
-def propose(
-    incidents: Sequence[Incident], episodes: Sequence[ExplainedRebalance]
-) -> tuple[ChangeAnswer, ...]:
+def propose(incidents: Sequence[Incident]) -> tuple[ChangeAnswer, ...]:
     """Return what would have saved most of a group's incidents that are over."""
-    group_type = episodes[-1].round.group_type if episodes else None
-    facts = [each for one in incidents if (each := facts_of_incident(one, group_type))]
+    facts = [each for one in incidents if (each := facts_of_incident(one))]
     if not facts:
         return ()
     total, span = span_of(facts)

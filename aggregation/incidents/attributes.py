@@ -12,6 +12,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from aggregation.incidents.model import DepartureMode, MemberDeparture
+from aggregation.incidents.settings import (
+    BROKER_SESSION_S,
+    SESSION_TIMEOUT,
+    has_broker_session,
+    setting_of,
+)
 from aggregation.rebalances.segments import member_of
 from metrics.model.partitions import parse_partitions
 from metrics.model.sample import Sample, SampleKind, is_number, parse_time
@@ -59,6 +65,9 @@ class Attributes:
     )
     """The same by member, by time."""
     session_timeout_s: dict[_Key, float] = field(default_factory=dict)
+    """Of members of classic groups."""
+    broker_session_s: dict[str, float] = field(default_factory=dict)
+    """Of groups of the new protocols, by type."""
     max_poll_interval_s: dict[_Key, float] = field(default_factory=dict)
     software: dict[_Key, str] = field(default_factory=dict)
     removed_by: dict[_Key, str] = field(default_factory=dict)
@@ -72,6 +81,8 @@ class Attributes:
         member = member_of(record).key
         after = record.after or ""
         self._add_label("group_type", record, record.group_type)
+        if record.field == setting_of(SESSION_TIMEOUT, record.group_type) and is_number(after):
+            self._add_session(record, int(after) / 1000)
         before = record.before or ""
         match record.field:
             case "partitions":
@@ -79,10 +90,8 @@ class Attributes:
                 change = Ownership(parse_time(record.ts), member, owned)
                 self.ownership.append(change)
                 insort(self.changes_of_member[member], change, key=lambda each: each.at)
-            case "session.timeout.ms" | "max.poll.interval.ms" if is_number(after):
-                is_session = record.field == "session.timeout.ms"
-                spans = self.session_timeout_s if is_session else self.max_poll_interval_s
-                spans[member] = int(after) / 1000
+            case "max.poll.interval.ms" if is_number(after):
+                self.max_poll_interval_s[member] = int(after) / 1000
             case "software" | "removed_by":
                 texts = self.software if record.field == "software" else self.removed_by
                 texts[member] = after
@@ -93,6 +102,23 @@ class Attributes:
                 self.lag_steps.append(LagStep(parse_time(record.ts), int(before), int(after)))
             case "assignor" | "version" | "image":
                 self._add_label(record.field, record, after)
+
+    def _add_session(self, record: Sample, seconds: float) -> None:
+        if has_broker_session(record.group_type):
+            self.broker_session_s[record.group_type] = seconds
+        else:
+            self.session_timeout_s[member_of(record).key] = seconds
+
+    def session_of(self, member: _Key, at: float) -> float | None:
+        """Return the session timeout in force at an instant, where a source has shown it."""
+        group_type = self.label_at("group_type", at)
+        if group_type is not None and has_broker_session(group_type):
+            return self.broker_session_s.get(group_type)
+        return self.session_timeout_s.get(member)
+
+    def is_session_on_broker(self, at: float) -> bool:
+        """Return whether the broker had the session timeout at an instant (Unix seconds)."""
+        return has_broker_session(self.label_at("group_type", at))
 
     def _add_label(self, name: str, record: Sample, text: str) -> None:
         values = self.labels[name]
@@ -122,11 +148,14 @@ class Attributes:
         silent_since = self._silence_of(departure)
         if silent_since is not None:
             return self._last_life_of(departure, silent_since)
-        if departure.expired_at is not None and key in self.session_timeout_s:
-            return self._last_life_of(departure, departure.expired_at - self.session_timeout_s[key])
+        session_s = self.session_of(key, departure.at)
+        if session_s is None and self.is_session_on_broker(departure.at):
+            session_s = BROKER_SESSION_S
+        if departure.expired_at is not None and session_s is not None:
+            return self._last_life_of(departure, departure.expired_at - session_s)
         if departure.how is not DepartureMode.EXPIRED or not departure.is_silent:
             return departure.at
-        return departure.at - self.session_timeout_s.get(key, 0.0)
+        return departure.at - (session_s or 0.0)
 
     def _silence_of(self, departure: MemberDeparture) -> float | None:
         """Return since when a member that expired was silent, where a source has shown it."""

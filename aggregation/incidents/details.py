@@ -55,7 +55,7 @@ def _joiners(draft: Draft, attributes: Attributes) -> Detail:
     for member in list(draft.members)[:MAX_JOINERS]:
         own: Detail = {
             "software": attributes.software.get(member.key),
-            "session_timeout_ms": _ms(attributes.session_timeout_s.get(member.key)),
+            "session_timeout_ms": _ms(attributes.session_of(member.key, draft.started_at)),
             "max_poll_interval_ms": _ms(attributes.max_poll_interval_s.get(member.key)),
         }
         known = {name: value for name, value in own.items() if value is not None}
@@ -86,11 +86,16 @@ def _polls(draft: Draft, attributes: Attributes) -> Detail:
 def _silence(draft: Draft, attributes: Attributes) -> Detail:
     """Return the session timeout in force, and the last sign of life of a silent member."""
     departure = next(iter(draft.departures.values()), None)
-    if departure is None or departure.member.key not in attributes.session_timeout_s:
+    if departure is None:
         return {}
-    timeout_s = attributes.session_timeout_s[departure.member.key]
-    since = {"since": format_time(departure.at - timeout_s)} if departure.is_silent else {}
-    return {"session_timeout_ms": round(1000 * timeout_s), **since}
+    timeout_s = attributes.session_of(departure.member.key, departure.at)
+    known: Detail = {} if timeout_s is None else {"session_timeout_ms": _ms(timeout_s)}
+    if attributes.is_session_on_broker(departure.at):
+        stop = attributes.stop_of(departure)
+        return known | ({"since": format_time(stop)} if stop < departure.at else {})
+    if timeout_s is None or not departure.is_silent:
+        return known
+    return known | {"since": format_time(departure.at - timeout_s)}
 
 
 def _remover(draft: Draft, attributes: Attributes) -> Detail:

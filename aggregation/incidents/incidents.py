@@ -171,9 +171,15 @@ def _incident(group: _KnownGroup, draft: Draft, unread: float | None, until: flo
         cost=_cost(draft, unread, growth, group.attributes),
         sources=tuple(sorted(draft.sources)),
         missing=_missing(draft),
-        is_classic=all(each.round.group_type == "classic" for each in draft.rebalances),
+        group_type=_group_type(draft, group.attributes),
         may_stop_others=_may_stop_others(draft, group.attributes),
     )
+
+
+def _group_type(draft: Draft, attributes: Attributes) -> str:
+    if draft.rebalances:
+        return draft.rebalances[-1].round.group_type
+    return attributes.label_at("group_type", draft.ended_at) or "classic"
 
 
 def _may_stop_others(draft: Draft, attributes: Attributes) -> bool:

@@ -185,8 +185,8 @@ class Incident:
     cost: Cost = field(default_factory=Cost)
     sources: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    is_classic: bool = True
-    """The group has the classic protocol."""
+    group_type: str = "classic"
+    """Type of the group at its end: classic, consumer, share or streams."""
     may_stop_others: bool = True
     """Members beside its own take part, and their assignor may stop them: it is a setting."""
 

@@ -16,6 +16,14 @@ from typing import NamedTuple
 import msgspec
 
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
+from aggregation.incidents.settings import (
+    BROKER_SESSION_S,
+    INSTANCE_ID,
+    SESSION_TIMEOUT,
+    has_broker_session,
+    setting_of,
+)
+from metrics.model.sample import parse_time
 
 MAX = 3
 _MARGIN = 1.5
@@ -23,7 +31,7 @@ _MARGIN = 1.5
 _SESSION_MAX_S = 300.0
 """A longer silence is no pause that a session timeout should forgive."""
 _NAMES_MAX = 3
-_STATIC = "group.instance.id"
+_DEFAULT = " (the broker's default, no source shows this group's)"
 
 
 class SettingAdvice(NamedTuple):
@@ -52,6 +60,8 @@ class _AdviceDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _SettingNumber(NamedTuple):
     now: str | None = None
     proposed: str | None = None
+    note: str = ""
+    """How the value now is known, where no source shows it."""
 
 
 def recommend(incident: Incident) -> tuple[SettingAdvice, ...]:
@@ -61,7 +71,9 @@ def recommend(incident: Incident) -> tuple[SettingAdvice, ...]:
         if entry.kind in {incident.kind.value, "*"} and _is_apt(entry, incident, values):
             number = _numbers(incident).get(entry.setting or "", _SettingNumber())
             because = entry.because.format_map(values)
-            found.append(SettingAdvice(entry.setting, *number, because, entry.price))
+            price = None if entry.price is None else entry.price.format_map(values)
+            setting = entry.setting and setting_of(entry.setting, incident.group_type)
+            found.append(SettingAdvice(setting, number.now, number.proposed, because, price))
     return tuple(found[:MAX])
 
 
@@ -74,19 +86,20 @@ def _load() -> tuple[_AdviceText, ...]:
 def _is_apt(entry: _AdviceText, incident: Incident, values: dict[str, str]) -> bool:
     """Check that an incident has all that an entry speaks of, and calls for it."""
     names = {name for _, name, _, _ in Formatter().parse(entry.because) if name}
-    if not names <= values.keys():
+    is_of_type = entry.setting is None or setting_of(entry.setting, incident.group_type)
+    if not names <= values.keys() or not is_of_type:
         return False
     if entry.error is not None and not re.search(entry.error, values.get("error", "")):
         return False
     if incident.kind is IncidentKind.MEMBER_LEFT and not incident.rebalances:
         return False  # the last of its group: nobody had to rebalance
     is_static = any(member.group_instance_id for member in incident.members)
-    if entry.setting == _STATIC and incident.kind is not IncidentKind.FENCED and is_static:
+    if entry.setting == INSTANCE_ID and incident.kind is not IncidentKind.FENCED and is_static:
         return False
     if entry.setting == "partition.assignment.strategy" and incident.kind in _MOVES:
         return incident.may_stop_others and incident.cost.unread_partition_seconds != 0.0
     is_delay = entry.setting == "group.initial.rebalance.delay.ms"
-    return not is_delay or (incident.is_classic and len(incident.members) > 1)
+    return not is_delay or len(incident.members) > 1
 
 
 _MOVES = {IncidentKind.MEMBER_JOINED, IncidentKind.MEMBER_LEFT}
@@ -101,7 +114,8 @@ def _values(incident: Incident) -> dict[str, str]:
         "members": _names([member.client_id for member in incident.members]),
         "between": f"{between / 1000:.1f} s" if isinstance(between, int) else "",
         "silence": "" if silence is None else f"{silence:.1f} s",
-        "now": "" if number.now is None else f"{int(number.now) / 1000:g} s",
+        "now": "" if number.now is None else f"{int(number.now) / 1000:g} s" + number.note,
+        "session": setting_of(SESSION_TIMEOUT, incident.group_type),
         "error": error if isinstance(error, str) else incident.reason or "",
         "not_stored": str(detail.get("not_stored", "")),
         "by": f"client {by.get('client_id')} on {by.get('host')}"
@@ -141,22 +155,32 @@ def _find_numbers(incident: Incident) -> Iterator[tuple[str, _SettingNumber]]:
     if isinstance(interval, int) and incident.kind is IncidentKind.POLL_TIMEOUT:
         proposed = _round_up(between) if isinstance(between, int) else None
         yield "max.poll.interval.ms", _SettingNumber(str(interval), proposed)
-    timeout, silence = detail.get("session_timeout_ms"), _silence_s(incident)
-    if isinstance(timeout, int) and silence is not None:
-        yield "session.timeout.ms", _SettingNumber(str(timeout), _round_up(1000 * silence))
+    timeout_s, silence = _session_s(incident), _silence_s(incident)
+    if timeout_s is not None and silence is not None:
+        now, note = str(round(1000 * timeout_s)), "" if "session_timeout_ms" in detail else _DEFAULT
+        yield SESSION_TIMEOUT, _SettingNumber(now, _round_up(1000 * silence), note)
 
 
 def _silence_s(incident: Incident) -> float | None:
     """Return how long a member that came back itself was silent; None for one that is dead."""
-    timeout = incident.detail.get("session_timeout_ms")
+    timeout_s = _session_s(incident)
     gone = next((d for d in incident.departures if d.how is DepartureMode.EXPIRED), None)
     if incident.kind is not IncidentKind.SESSION_EXPIRED or gone is None:
         return None
-    if gone.returned_at is None or not isinstance(timeout, int):
+    if gone.returned_at is None or timeout_s is None:
         return None
-    since = gone.at - timeout / 1000 if gone.is_silent else gone.at
+    shown = incident.detail.get("since")
+    since = parse_time(shown) if isinstance(shown, str) else gone.at
     silence = gone.returned_at - since
-    return silence if timeout / 1000 < silence <= _SESSION_MAX_S else None
+    return silence if timeout_s < silence <= _SESSION_MAX_S else None
+
+
+def _session_s(incident: Incident) -> float | None:
+    """Return the session timeout: as seen, or the broker's default where the broker has it."""
+    timeout = incident.detail.get("session_timeout_ms")
+    if isinstance(timeout, int):
+        return timeout / 1000
+    return BROKER_SESSION_S if has_broker_session(incident.group_type) else None
 
 
 def _round_up(needed_ms: float) -> str:

@@ -51,7 +51,7 @@ def make_record(incident: Incident, latest: Sample) -> IncidentRecord:
         cluster=incident.ref.cluster,
         app=latest.app,
         group=incident.ref.group,
-        group_type=latest.group_type,
+        group_type=incident.group_type,
         protocol_type=latest.protocol_type,
         scope=Scope.GROUP,
         client_id=None if member is None else member.client_id,

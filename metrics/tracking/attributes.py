@@ -3,7 +3,7 @@
 A root cause needs none of them; costs and details do (incidents.md 1a.8 and 5). Of several sources
 of one member the best one reports its partitions: the others' times differ, and would open a gap at
 every rebalance. The poll interval is recorded with each drop and each new member: there it is of
-use.
+use. A client's session timeout has an effect in the classic protocol alone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) ->
         out.append(
             track.record_change("joined", None, None, signal.at, joined_ts=format_time(signal.at))
         )
-    timeout_s = track.member.session_timeout_s
+    timeout_s = track.member.session_timeout_s if track.member.group_type == "classic" else None
     if timeout_s is not None and timeout_s != track.session_timeout_s:
         before, track.session_timeout_s = track.session_timeout_s, timeout_s
         out.append(

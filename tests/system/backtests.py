@@ -364,7 +364,7 @@ def _run(scene: Scene, client: Settings, broker: Settings, folder: Path, cache: 
         def find() -> tuple[IncidentFacts, ...] | None:
             records = read_records(str(spool), group).records
             found = [
-                (each, facts_of_incident(each, "classic"))
+                (each, facts_of_incident(each))
                 for each in analyze(records, now=time.time()).incidents
                 if each.started_at >= actors.since
             ]

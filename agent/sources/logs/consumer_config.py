@@ -8,6 +8,8 @@ there, except for the end of a setting.
 
 The version follows the list, for each client of the process (AppInfoParser, INFO).
 
+In the new protocols the broker has the session timeout: the one that is printed has no effect.
+
 A list belongs to the client with the same id, group and instance id. Restore and global consumers
 of Streams have no group; before 2.5 a list has no client id if none was configured.
 """
@@ -25,6 +27,9 @@ _VERSION_BYTES = 65_536
 _JAVA = "apache-kafka-java"
 """Name that Java clients send in ApiVersions, so that log and wire agree."""
 _CLIENT_ID, _GROUP, _INSTANCE_ID = b"client.id = ", b"group.id = ", b"group.instance.id = "
+_PROTOCOL, _CLASSIC = b"group.protocol = ", {b"", b"classic"}
+_SHARE = b"Share"
+"""Begin of the name of a share consumer's list, which prints the classic protocol."""
 _MAX_POLL_MS, _SESSION_MS = b"max.poll.interval.ms = ", b"session.timeout.ms = "
 
 
@@ -64,12 +69,20 @@ def find_settings(client: Client, log: bytes, begin: int, end: int) -> Settings:
         ):
             return Settings(
                 _seconds(_value(_MAX_POLL_MS, log, start, end)),
-                _seconds(_value(_SESSION_MS, log, start, end)),
+                _session_s(log, start, end),
                 _head(log, start, end),
                 _software(log, start, end),
             )
         end = start
     return Settings()
+
+
+def _session_s(log: bytes, start: int, end: int) -> float | None:
+    """Return the session timeout where it has an effect; before 3.7 all groups are classic."""
+    is_share = log.endswith(_SHARE, 0, start)
+    if is_share or _value(_PROTOCOL, log, start, end).lower() not in _CLASSIC:
+        return None
+    return _seconds(_value(_SESSION_MS, log, start, end))
 
 
 def _head(log: bytes, start: int, end: int) -> str:

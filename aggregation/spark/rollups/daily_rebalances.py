@@ -90,7 +90,7 @@ class GroupDays:
         self.pending_incidents: Sequence[Incident] = ()
         self.incident_of: Mapping[str, Incident] = {}
         """The incident of each rebalance, by its id."""
-        self.app, self.group_type = "", ""
+        self.app = ""
         """Of the latest record."""
         self.offsets: Offsets = NO_OFFSETS
         """The clock offsets of agents by which the day's records are corrected."""
@@ -105,8 +105,7 @@ class GroupDays:
         carried = self.carried
         records, analysis = self._analyze(list(events), last_seen)
         if records:
-            latest = max(records, key=lambda record: record.ts)
-            self.app, self.group_type = latest.app, latest.group_type
+            self.app = max(records, key=lambda record: record.ts).app
         ordered = sorted(analysis.rebalances, key=_order)
         found = sorted(analysis.incidents, key=lambda each: (each.started_at, each.id))
         self.incident_of = {span.id: each for each in found for span in each.rebalances}

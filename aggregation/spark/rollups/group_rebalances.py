@@ -229,9 +229,7 @@ def _rows_of_batch(batch: date, found: Analysis, group: GroupDays) -> list[dict[
         row_of(each, group.incident_of.get(each.round.id), corrected=group.offsets)
         for each in found.rebalances
     ]
-    rows += [
-        {"of_incident": incident_row(each, group.app, group.group_type)} for each in found.incidents
-    ]
+    rows += [{"of_incident": incident_row(each, group.app)} for each in found.incidents]
     return [row | {"batch": batch} for row in rows]
 
 

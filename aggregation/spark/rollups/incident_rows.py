@@ -73,7 +73,7 @@ def plan_of(incident: Incident) -> str:
     return PLANNED if is_planned(incident) else UNPLANNED
 
 
-def incident_row(incident: Incident, app: str, group_type: str) -> dict[str, Any]:
+def incident_row(incident: Incident, app: str) -> dict[str, Any]:
     """Return an incident as a row, without its batch."""
     first = next(iter(incident.members), None)
     started_at = datetime.fromtimestamp(incident.started_at, UTC)
@@ -83,7 +83,7 @@ def incident_row(incident: Incident, app: str, group_type: str) -> dict[str, Any
         "cluster": incident.ref.cluster,
         "app": app,
         "group": incident.ref.group,
-        "group_type": group_type,
+        "group_type": incident.group_type,
         "id": incident.id,
         "kind": incident.kind.value,
         "plan": plan_of(incident),

@@ -34,7 +34,7 @@ def analysis(number: int) -> dict[GroupRef, GroupIncidents]:
 def test_the_first_change_and_what_it_is_of() -> None:
     best, found = BestChanges(10), analysis(3)
     (group,) = found.values()
-    facts = [each for one in group.incidents if (each := facts_of_incident(one, "classic"))]
+    facts = [each for one in group.incidents if (each := facts_of_incident(one))]
     first = find_changes(facts)[0]
 
     best.update({"g"}, found)

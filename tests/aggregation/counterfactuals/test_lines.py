@@ -11,7 +11,6 @@ from agent.lab.artifacts import BROKER, BROKER_VERSION, Artifact, clients, defau
 from aggregation.counterfactuals.lines import (
     POLL_INTERVAL,
     POLL_RECORDS,
-    SESSION,
     assignor_lines,
     client_lines,
     delay_lines,
@@ -91,7 +90,7 @@ def test_setting_that_newer_streams_lacks_is_named_with_its_versions() -> None:
 
 @pytest.mark.parametrize("group_type", ["consumer", "streams", "share"])
 def test_session_timeout_of_a_new_group_is_the_brokers_within_its_limit(group_type: str) -> None:
-    lines = dict(client_lines({SESSION: "90000"}, "a b", group_type))
+    lines = dict(client_lines({f"{group_type}.session.timeout.ms": "90000"}, "a b", group_type))
     assert list(lines) == ["broker"]
     note, command = lines["broker"].split("\n")
     limit = note.split()[1]
@@ -101,6 +100,7 @@ def test_session_timeout_of_a_new_group_is_the_brokers_within_its_limit(group_ty
     setting, _, value = words[-1].partition("=")
     assert value == "90000"
     assert is_known(limit, "broker")
+    assert is_known(f"group.{group_type}.max.size", "broker")
     assert is_known(setting, "broker")
 
 

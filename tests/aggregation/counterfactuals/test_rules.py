@@ -1,5 +1,7 @@
 """What each rule proposes; the numbers were computed by hand from its docstring."""
 
+from typing import Any
+
 import pytest
 
 from aggregation.counterfactuals.change import Change, Confidence, PastIncidents
@@ -79,10 +81,20 @@ class TestStaticMembership:
 
     def test_new_protocol_has_its_session_timeout_on_the_broker(self) -> None:
         one = incident("r", K.RESTART, absences=away(20.0), group_type="consumer", group="it's; g")
-        text = lines(changes(one)["group.instance.id"])
+        change = changes(one)["group.instance.id"]
+        text = lines(change)
         assert "session.timeout.ms" not in text["Java"]
+        assert change.proposed.endswith("with consumer.session.timeout.ms=45000")
         assert "--add-config consumer.session.timeout.ms=45000" in text["broker"]
         assert "--entity-name 'it'\"'\"'s; g'" in text["broker"]
+
+
+def _pause(away_s: float, id_: str = "e", **fields: Any) -> IncidentFacts:
+    """Return an expired member that came back; 45 s of silence before it expired."""
+    given = {"silent_since": 55.0, "unread_s": 900.0, "away_s": 85.0} | fields
+    return incident(
+        id_, K.SESSION_EXPIRED, absences=away(away_s, how=H.EXPIRED), member_s=900.0, **given
+    )
 
 
 class TestSessionTimeout:
@@ -109,6 +121,43 @@ class TestSessionTimeout:
         ]
         assert (change.now, change.proposed) == (None, "its value now + 9000")
         assert change.confidence is Confidence.LOW
+
+    @pytest.mark.parametrize("group_type", ["consumer", "share", "streams"])
+    def test_groups_of_new_protocols_have_it_at_the_broker(self, group_type: str) -> None:
+        pause = _pause(40.0, group_type=group_type, group="g")
+        name = f"{group_type}.session.timeout.ms"
+        change = changes(pause)[name]
+        # 45 s and 40 s of silence; 1.5 x 85 s = 127.5 s, in tens of seconds 130 s
+        assert (change.now, change.proposed) == ("45000", "130000")
+        assert change.confidence is Confidence.MEDIUM
+        assert change.because.endswith(
+            "; 45 s is the broker's default, no source shows this group's"
+        )
+        assert change.price.endswith(
+            f"; brokers allow 60 s unless group.{group_type}.max.session.timeout.ms is higher"
+        )
+        assert set(lines(change)) == {"broker"}
+        assert f"--entity-name g --add-config {name}=130000" in lines(change)["broker"]
+
+    def test_timeout_of_a_group_that_is_seen_counts(self) -> None:
+        pause = _pause(6.0, group_type="consumer", session_timeout_s=46.0)
+        change = changes(pause)["consumer.session.timeout.ms"]
+        assert (change.now, change.proposed) == ("46000", "80000")
+        assert change.because.endswith("would have been within it")
+        assert change.confidence is Confidence.HIGH
+
+    def test_silence_below_the_default_shows_that_it_is_not_in_force(self) -> None:
+        pause = _pause(1.0, group_type="consumer", silent_since=89.0)
+        change = changes(pause)["consumer.session.timeout.ms"]
+        assert (change.now, change.proposed) == (None, "18000")
+        assert change.because.endswith("; no source shows the timeout now, it is at most 12 s")
+        assert "max.session.timeout" not in change.price
+
+    def test_timeout_of_another_protocol_does_not_count(self) -> None:
+        before = _pause(6.0, session_timeout_s=10.0, id_="a", group_type="classic")
+        after = _pause(6.0, group_type="consumer", id_="b")
+        change = changes(before, after)["consumer.session.timeout.ms"]
+        assert (change.now, change.incidents) == ("45000", ("b",))
 
     def test_member_that_died_or_was_away_for_long_is_no_pause(self) -> None:
         for span in (None, 301.0):

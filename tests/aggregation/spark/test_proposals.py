@@ -48,7 +48,7 @@ def histories() -> list[Incident]:
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> Rows:
-    made = [incident_row(each, "app", "classic") for each in histories()]
+    made = [incident_row(each, "app") for each in histories()]
     spark.createDataFrame(
         [tuple(row[name] for name in INCIDENT.names) for row in made], INCIDENT
     ).createOrReplaceTempView("incidents")
@@ -75,7 +75,7 @@ def test_row_of_the_table_has_the_facts_of_the_incident(rows: Rows) -> None:
     wanted = {
         facts.id: rounded(facts)
         for each in histories()
-        if (facts := facts_of_incident(each, "classic")) is not None
+        if (facts := facts_of_incident(each)) is not None
     }
     assert found == wanted
     assert any(facts["absences"] for facts in wanted.values())
@@ -85,7 +85,7 @@ def test_row_of_the_table_has_the_facts_of_the_incident(rows: Rows) -> None:
 
 def test_proposals_are_the_changes_of_the_same_incidents(rows: Rows) -> None:
     proposals = propose_changes(rows)
-    facts = [facts_of_incident(each, "classic") for each in histories()]
+    facts = [facts_of_incident(each) for each in histories()]
     changes = find_changes(each for each in facts if each is not None)
     assert proposals
     assert [(each.group, each.setting, each.proposed, each.incidents) for each in proposals] == [

@@ -88,6 +88,15 @@ def test_a_changed_session_timeout_is_recorded(tracker: Tracker) -> None:
     ]
 
 
+@pytest.mark.parametrize("group_type", ["consumer", "share", "streams"])
+def test_session_timeout_of_a_client_is_not_in_force_in_new_protocols(
+    tracker: Tracker, group_type: str
+) -> None:
+    member = replace(LOG, session_timeout_s=45.0, group_type=group_type)
+
+    assert changes(run(tracker, seen(0.0, member))) == []
+
+
 def test_an_origin_that_no_source_reads_takes_its_members(tracker: Tracker) -> None:
     run(tracker, raised(1, 1.0, LOG))
 

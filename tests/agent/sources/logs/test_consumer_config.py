@@ -43,6 +43,22 @@ def members(data: bytes, piece_bytes: int) -> list[Member]:
     return [each.member for each in interpreter.clients.values()]
 
 
+def session(log: bytes) -> float | None:
+    (found,) = members(log, 1 << 20)
+    return found.session_timeout_s
+
+
+def test_session_timeout_that_the_protocol_does_not_use_is_none() -> None:
+    setting = b"\tgroup.instance.id"
+    classic, consumer = (
+        PLAIN.replace(setting, b"\tgroup.protocol = " + name + b"\n" + setting)
+        for name in (b"classic", b"consumer")
+    )
+    assert session(PLAIN) == session(classic) is not None
+    assert session(consumer) is None
+    assert session(classic.replace(b"INFO ConsumerConfig", b"INFO ShareConsumerConfig")) is None
+
+
 @pytest.mark.parametrize("piece_bytes", [1, 777, 1 << 20])
 def test_a_consumer_has_its_own(piece_bytes: int) -> None:
     assert got(PLAIN, piece_bytes) == [3.0]

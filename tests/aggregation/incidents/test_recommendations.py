@@ -1,0 +1,86 @@
+"""Recommendations of an incident name the settings of its group's protocol."""
+
+from dataclasses import replace
+
+import pytest
+
+from aggregation.incidents.model import DepartureMode, Incident, IncidentKind, MemberDeparture
+from aggregation.incidents.recommendations import recommend
+from aggregation.rebalances.grouping import GroupRef
+from aggregation.rebalances.root_cause import Certainty
+from aggregation.rebalances.segments import MemberRef
+from metrics.model.sample import format_time
+
+M1, M2 = MemberRef("m1", "h"), MemberRef("m2", "h")
+NEW = ["consumer", "share", "streams"]
+
+
+def settings(kind: IncidentKind, group_type: str, reason: str | None = None) -> set[str | None]:
+    found = replace(_incident(kind), group_type=group_type, reason=reason)
+    return {each.setting for each in recommend(found)} - {None}
+
+
+def _incident(kind: IncidentKind) -> Incident:
+    return Incident(
+        id="i",
+        ref=GroupRef("k", "g"),
+        kind=kind,
+        certainty=Certainty.SEEN,
+        started_at=100.0,
+        ended_at=160.0,
+        is_final=True,
+        members=(M1, M2),
+    )
+
+
+@pytest.mark.parametrize("group_type", ["classic", *NEW])
+def test_session_timeout_is_the_one_in_force(group_type: str) -> None:
+    gone = MemberDeparture(
+        member=M1, how=DepartureMode.EXPIRED, at=100.0, returned_at=130.0, is_silent=True
+    )
+    detail: dict[str, object] = {"since": format_time(55.0)}
+    if group_type == "classic":
+        detail["session_timeout_ms"] = 45_000
+    expired = replace(
+        _incident(IncidentKind.SESSION_EXPIRED),
+        group_type=group_type,
+        departures=(gone,),
+        detail=detail,
+    )
+    first = recommend(expired)[0]
+    name, known = "session.timeout.ms", ""
+    if group_type != "classic":
+        name = f"{group_type}.session.timeout.ms"
+        known = " (the broker's default, no source shows this group's)"
+    assert (first.setting, first.now, first.proposed) == (name, "45000", "120000")
+    assert first.because == f"m1, m2 sent no heartbeat for 75.0 s, and 45 s{known} are allowed."
+
+
+@pytest.mark.parametrize(
+    ("kind", "classic", "consumer"),
+    [
+        (IncidentKind.RESTART, "group.instance.id", "group.instance.id"),
+        (IncidentKind.MEMBER_JOINED, "group.initial.rebalance.delay.ms", None),
+        (IncidentKind.METADATA_CHANGED, "metadata.max.age.ms", None),
+    ],
+)
+def test_settings_of_the_classic_protocol_are_for_its_groups_alone(
+    kind: IncidentKind, classic: str, consumer: str | None
+) -> None:
+    assert classic in settings(kind, "classic")
+    assert settings(kind, "consumer") == {consumer} - {None}
+    assert settings(kind, "share") == settings(kind, "streams") == set()
+
+
+@pytest.mark.parametrize("group_type", NEW)
+def test_size_of_a_group_has_its_type(group_type: str) -> None:
+    error = "GROUP_MAX_SIZE_REACHED"
+    assert settings(IncidentKind.JOIN_FAILED, "classic", error) == {"group.max.size"}
+    assert settings(IncidentKind.JOIN_FAILED, group_type, error) == {f"group.{group_type}.max.size"}
+
+
+def test_texts_name_the_session_timeout_of_the_group() -> None:
+    restart = replace(_incident(IncidentKind.RESTART), group_type="consumer")
+    first = recommend(restart)[0]
+    assert first.because.endswith("back within consumer.session.timeout.ms.")
+    assert first.price == "a member that died is missed only after consumer.session.timeout.ms"
