@@ -115,6 +115,10 @@ def run(  # noqa: PLR0913 - click passes options by name
         drop_unneeded(config)
         ending.watch(agent.stop_from_thread)
 
+    async def drain() -> None:
+        await agent.run()
+        ending.note_drained()
+
     agent = Agent(load_config(), load_config, on_listening=on_listening)
     with EndInTime() as ending:
-        asyncio.run(agent.run())
+        asyncio.run(drain())

@@ -38,14 +38,22 @@ def silent() -> Iterator[str]:
         yield f"{HOST}:{server.getsockname()[1]}"
 
 
-@pytest.mark.parametrize("call", ["fsync", "scandir"], ids=["the spool's disk", "the logs' disk"])
-def test_sigterm_ends_an_agent_of_which_a_disk_does_not_answer(tmp_path: Path, call: str) -> None:
+@pytest.mark.parametrize(
+    ("call", "logs", "code"),
+    [("fsync", 1, 1), ("scandir", 1, 1), ("scandir", 501, 0)],
+    ids=["the spool's disk", "the logs' disk", "the logs' disk, in a thread"],
+)
+def test_sigterm_ends_an_agent_of_which_a_disk_does_not_answer(
+    tmp_path: Path, call: str, logs: int, code: int
+) -> None:
     log, blocked, waits = (tmp_path / name for name in ("app.log", "blocked", "waits"))
     log.write_bytes(a_round("c", 1))
-    code = _PROGRAM.format(name=call, blocked=str(blocked), waits=str(waits))
+    for number in range(1, logs):
+        (tmp_path / f"quiet-{number}.log").touch()
+    program = _PROGRAM.format(name=call, blocked=str(blocked), waits=str(waits))
     config = f"sources: [{{type: logs, paths: [{tmp_path}/*.log]}}]\n"
     with AgentProcess(
-        tmp_path / "agent", config, program=(sys.executable, "-P", "-c", code)
+        tmp_path / "agent", config, program=(sys.executable, "-P", "-c", program)
     ) as agent:
         agent.start_ready()
         until(lambda: len(transitions(agent.on_disk())) == 2, "the first rebalance")
@@ -53,8 +61,8 @@ def test_sigterm_ends_an_agent_of_which_a_disk_does_not_answer(tmp_path: Path, c
         with log.open("ab") as more:
             more.write(a_round("c", 2))
         until(waits.exists, "a call that waits for the disk")
-        assert agent.drain() == 1
-        assert agent.got("end_forced")
+        assert agent.drain() == code
+        assert agent.got("end_forced") == (code == 1)
 
         blocked.unlink()
         agent.start_ready()

@@ -51,9 +51,10 @@ _SLICE_S = 0.02
 _MANY_FILES = 500
 """With more, the globs are evaluated in a thread: 20,000 take a second."""
 _PAUSE_SHARE = 4.0
-"""Pause after a step, in units of its CPU time: many files take a fifth of a core at most.
+"""Pause after a step, in units of its CPU time: looks at many files take a fifth of a core at most.
 
 By its duration the pause would be long on a busy machine, and a leave's reason too late to count.
+For the same reason it ends after `SCAN_S`: a step that reads 20,000 files takes 16 s of CPU.
 """
 _MAX_FINISHED = 1_000
 _STAMP_S = 1.0
@@ -112,7 +113,7 @@ class FileTail:
                 began_at = time.thread_time()
                 await self._step_in_slices(emit, detach)
                 took_s = time.thread_time() - began_at
-                pause_s = max(POLL_S, _PAUSE_SHARE * took_s)
+                pause_s = min(max(POLL_S, _PAUSE_SHARE * took_s), SCAN_S)
                 await self._pause(0.0 if self._is_behind else pause_s)
         finally:
             for tail in self._tails.values():

@@ -1,10 +1,12 @@
 import asyncio
 import gc
 import gzip
+import itertools
 import os
 import random
 import shutil
 import sys
+import time
 import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -691,6 +693,29 @@ def test_a_cancelled_run_closes_its_files_and_can_go_on(tmp_path: Path) -> None:
                 await task
             bench.append(lines(number))
         assert [round(signal.at - START_AT) for signal in bench.signals] == [1, 2]
+
+    asyncio.run(scenario())
+
+
+def test_a_long_read_is_not_followed_by_a_long_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that grow in the pause are not read, and their members count as read up to now."""
+    cpu_s = itertools.count(0, 20)
+    monkeypatch.setattr(time, "thread_time", lambda: next(cpu_s))
+
+    async def scenario() -> None:
+        waits: list[float] = []
+
+        async def pause(seconds: float) -> None:
+            waits.append(seconds)
+            raise asyncio.CancelledError
+
+        bench = Bench(tmp_path)
+        bench.source = LogSource(bench.config, timezone="UTC", clock=lambda: bench.now, pause=pause)
+        with pytest.raises(asyncio.CancelledError):
+            await bench.source.run(bench.emit, bench.detach)
+        assert waits == [SCAN_S]
 
     asyncio.run(scenario())
 
