@@ -35,6 +35,7 @@ class Api(IntEnum):
     LIST_GROUPS = 16
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
+    DESCRIBE_CONFIGS = 32
     SASL_AUTHENTICATE = 36
     DESCRIBE_CLUSTER = 60
     CONSUMER_GROUP_DESCRIBE = 69
@@ -57,6 +58,7 @@ _LAST_FIELDS = {
     Api.LIST_GROUPS: ("groups",),
     Api.SASL_HANDSHAKE: ("mechanisms",),
     Api.API_VERSIONS: ("api_keys",),
+    Api.DESCRIBE_CONFIGS: ("results",),
     Api.SASL_AUTHENTICATE: ("auth_bytes", "session_lifetime"),
     Api.DESCRIBE_CLUSTER: ("cluster_authorized_operations",),
     Api.CONSUMER_GROUP_DESCRIBE: ("groups",),
@@ -74,6 +76,7 @@ SUPPORTED_VERSIONS = {
     Api.DESCRIBE_GROUPS: (0, 6),
     Api.LIST_GROUPS: (0, 5),
     Api.SASL_HANDSHAKE: (1, 1),
+    Api.DESCRIBE_CONFIGS: (1, 4),
     Api.SASL_AUTHENTICATE: (0, 2),
     Api.DESCRIBE_CLUSTER: (0, 2),
     Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
@@ -90,6 +93,7 @@ _THROTTLED_FROM = {
     Api.FIND_COORDINATOR: 1,
     Api.DESCRIBE_GROUPS: 1,
     Api.LIST_GROUPS: 1,
+    Api.DESCRIBE_CONFIGS: 0,
     Api.DESCRIBE_CLUSTER: 0,
     Api.CONSUMER_GROUP_DESCRIBE: 0,
     Api.SHARE_GROUP_DESCRIBE: 0,

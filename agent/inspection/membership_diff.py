@@ -47,7 +47,7 @@ class AttributeChange(NamedTuple):
     """A changed attribute of a group."""
 
     field: str
-    before: str
+    before: str | None
     after: str
 
 

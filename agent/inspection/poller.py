@@ -7,6 +7,7 @@ from typing import NamedTuple
 from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.coordinator_lookup import Coordinators
 from agent.inspection.describe_groups import DESCRIBE_APIS, Describer, is_missing
+from agent.inspection.group_configs import GroupSession, SessionReader
 from agent.inspection.lag import GroupLag, LagReader
 from agent.inspection.list_groups import ListingCache, list_groups
 from agent.inspection.membership_diff import GroupSnapshot, snapshot_of
@@ -40,6 +41,7 @@ class Poller:
         self._describer: Describer[GroupSnapshot] = Describer(
             brokers, snapshot_of, timeout_s=RETRY_TIMEOUT_S
         )
+        self._sessions = SessionReader(brokers)
         self._lags = LagReader(brokers, RETRY_TIMEOUT_S, by_partition=by_partition)
 
     async def poll(self, known: Collection[str]) -> PollResult:
@@ -86,6 +88,10 @@ class Poller:
             if each.group in self._coordinators:
                 by_type.setdefault(each.type, []).append(each.group)
         return await self._lags.read(by_type, self._coordinators)
+
+    async def sessions(self, groups: Iterable[GroupSnapshot]) -> dict[str, GroupSession]:
+        """Return session timeouts at the broker, of those groups that it is time to read."""
+        return await self._sessions.read([(each.group, each.type) for each in groups])
 
     async def _describe(
         self, listings: Iterable[Listing], coordinators: Coordinators

@@ -31,6 +31,9 @@ GROUP_FIELDS = MappingProxyType(
         "assignor": "Assignor that the group uses.",
         "leader": "Client id of the leader, where members name it.",
         "subscription": "Topics and patterns of all members.",
+        "consumer.session.timeout.ms": "Session timeout that the broker has for the group.",
+        "share.session.timeout.ms": "The same for a share group.",
+        "streams.session.timeout.ms": "The same for a streams group.",
         "lag": "Records that the group is behind, since a disturbance: before it, and now.",
     }
 )

@@ -100,7 +100,7 @@ class Observer:
             for sample in family.samples
         }
 
-    def changes(self, group: str) -> list[tuple[str, str, str]]:
+    def changes(self, group: str) -> list[tuple[str, str | None, str]]:
         """Return the changed attributes of a group that the spool has: field, before, after."""
         return [
             (row["field"], row["before"], row["after"])

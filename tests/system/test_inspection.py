@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,11 @@ def test_an_agent_exports_what_coordinators_tell(zoo: Zoo, tmp_path: Path) -> No
             assert agent.gauge("kafka_group_members", members, **labels) == members
             assert agent.gauge("kafka_group_state", 1.0, **labels, state=group["state"]) == 1.0
             assert agent.gauge("kafka_group_generation", group["epoch"], **labels) == group["epoch"]
+
+        # of the lab's broker, and by default
+        for name, value in (("consumer", "6000"), ("share", "45000"), ("streams", "45000")):
+            (first, *_) = agent.poll(partial(agent.changes, name), bool)
+            assert first == (f"{name}.session.timeout.ms", None, value)
 
         joining = clients.consumer("3.9.1", "brief", "brief", ["orders"])
         joining.wait_for("assigned", DEADLINE_S)

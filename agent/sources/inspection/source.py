@@ -11,6 +11,7 @@ from typing import Any
 from agent.errors import ConfigError
 from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.errors import BrokerError, RefusedError
+from agent.inspection.group_configs import GroupSession
 from agent.inspection.lag import GroupLag, total_lag
 from agent.inspection.lag_growth import GroupLagLevel, LagFollower
 from agent.inspection.membership_diff import (
@@ -63,6 +64,7 @@ class GroupsSource:
         self._app_of, self._clock = app_of, clock
         self._findings: list[Sample] = []
         self._lags: dict[str, GroupLag] = {}
+        self._sessions: dict[str, GroupSession] = {}
         self._tracker, self._growth = MembershipTracker(), LagFollower()
         self._fault = ""
 
@@ -81,6 +83,7 @@ class GroupsSource:
                     await self._read_lags(polled.groups, changes, poller)
                     self._record_changes(changes)
                     self._record_growth(changes, polled.gone)
+                    self._record_sessions(polled, await poller.sessions(polled.groups))
                 except (BrokerError, ConfigError) as error:  # a file of a secret can be missing
                     self._fail(error)
                     refused += isinstance(error, RefusedError | ConfigError)
@@ -183,6 +186,21 @@ class GroupsSource:
             self._findings.append(
                 self._change_record(snapshot.type.lower(), snapshot.group, changed, ts)
             )
+
+    def _record_sessions(self, polled: PollResult, found: dict[str, GroupSession]) -> None:
+        """Record a session timeout at the broker that is new or another one."""
+        ts, types = format_time(self._clock()), {each.group: each.type for each in polled.groups}
+        for group in polled.gone:
+            self._sessions.pop(group, None)
+        for group, session in found.items():
+            known = self._sessions.get(group)
+            if known == session:
+                continue
+            is_same = known is not None and known.setting == session.setting
+            before = known.value_ms if known is not None and is_same else None
+            changed = AttributeChange(session.setting, before, session.value_ms)
+            self._findings.append(self._change_record(types[group].lower(), group, changed, ts))
+            self._sessions[group] = session
 
     def _lag_levels(self, disturbed: Collection[str]) -> Iterator[GroupLagLevel]:
         """Yield the lags of the last poll that are known; share groups do not rebalance."""

@@ -22,6 +22,7 @@ _BEFORE, _AFTER = timedelta(days=2), timedelta(days=1)
 _CHANGES_SHOWN = 8
 _ORDER = (
     *("annotation", "max.poll.interval.ms", "session.timeout.ms", "assignor", "protocol"),
+    *("consumer.session.timeout.ms", "share.session.timeout.ms", "streams.session.timeout.ms"),
     *("software", "version", "image", "incident", "members", "partitions", "assignors"),
 )
 """Changes of equal number: what people did comes before what follows from it; others are last."""

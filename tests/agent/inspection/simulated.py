@@ -182,7 +182,7 @@ class Simulated:
         entity_writer(schema)(out, _fill(schema, self._answer(node_id, api, asked)))
         return out.getvalue()
 
-    def _answer(  # noqa: PLR0911 - one a request
+    def _answer(  # noqa: C901, PLR0911 - one a request
         self, node_id: int, api: Api, asked: Fields
     ) -> Fields:
         match api:
@@ -201,6 +201,8 @@ class Simulated:
                 return self._cluster()
             case Api.LIST_GROUPS:
                 return self._list(node_id)
+            case Api.DESCRIBE_CONFIGS:
+                return {"results": [self._config(each) for each in asked["resources"]]}
             case Api.FIND_COORDINATOR:
                 return self._find(asked)
             case api if api in OF_TYPE:
@@ -225,6 +227,18 @@ class Simulated:
             "brokers": brokers,
             "endpoint_type": 1,
             "cluster_authorized_operations": self.operations,
+        }
+
+    def _config(self, asked: Fields) -> Fields:
+        """Return the wanted settings of a group, as a broker of 4.x does."""
+        name = asked["resource_name"]
+        error = self._error(Api.DESCRIBE_CONFIGS, name)
+        wanted = () if error or name not in self.groups else asked["configuration_keys"]
+        return {
+            "error_code": error,
+            "resource_type": asked["resource_type"],
+            "resource_name": name,
+            "configs": [{"name": key, "value": self.groups[name].session_ms} for key in wanted],
         }
 
     def _offsets(self, node_id: int, api: Api, asked: Fields) -> Fields:

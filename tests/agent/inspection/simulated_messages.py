@@ -15,6 +15,7 @@ KAFKA_43: Versions = {
     Api.LIST_GROUPS: (0, 5),
     Api.SASL_HANDSHAKE: (0, 1),
     Api.API_VERSIONS: (0, 4),
+    Api.DESCRIBE_CONFIGS: (1, 4),
     Api.SASL_AUTHENTICATE: (0, 2),
     Api.DESCRIBE_CLUSTER: (0, 2),
     Api.CONSUMER_GROUP_DESCRIBE: (0, 1),
@@ -63,6 +64,7 @@ _WANTED = {
     Api.DESCRIBE_SHARE_GROUP_OFFSETS: ("groups",),
     Api.METADATA: ("topics",),
     Api.LIST_OFFSETS: ("topics",),
+    Api.DESCRIBE_CONFIGS: ("resources",),
 }
 _NONE = UUID(int=0)
 
@@ -91,6 +93,8 @@ class Group:
     """Of a classic group's assignments."""
     content: dict[str, tuple[bytes, bytes]] = field(default_factory=dict)
     """Of a classic group's members: metadata and assignment as they are."""
+    session_ms: str = "45000"
+    """Session timeout that the broker has for a group of a new protocol."""
     garbled: bool = False
     """A classic group whose members wrote nonsense."""
 

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+from agent.inspection.group_configs import WITH_SESSION
 from agent.inspection.membership_diff import (
     AttributeChange,
     MembershipChange,
@@ -82,8 +83,9 @@ def test_each_attribute_of_a_group_that_changes_has_a_name_in_the_reference() ->
 
     found = [change for each in (known, other) for change in watch.update([each], [])]
 
-    # the lag of a group is recorded by its source, not by this comparison
-    assert {each.field for each in found[0].attributes} == GROUP_FIELDS.keys() - {"lag"}
+    # lag and session timeout of a group are recorded by its source, not by this comparison
+    others = {"lag", *(f"{kind.lower()}.session.timeout.ms" for kind in WITH_SESSION)}
+    assert {each.field for each in found[0].attributes} == GROUP_FIELDS.keys() - others
 
 
 def test_members_that_came_and_went_are_told() -> None:

@@ -8,17 +8,19 @@ import pytest
 
 from agent.config.security import Mechanism
 from agent.errors import ConfigError
+from agent.inspection import group_configs
 from agent.inspection.admin_requests import Api
 from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.security import Login, Security
 from agent.sources.inspection.config import GroupsSourceConfig
 from agent.sources.inspection.source import _MAX_LAGS, GroupsSource
+from metrics.model.sample import Sample
 from metrics.model.snapshot import InspectedGroup, TopicLag
 from tests.agent.inspection.simulated import CLUSTER_ID, HOST, KAFKA_28, Group, Simulated
 
 DEADLINE_S = 90.0
 INTERVAL_S = 0.05
-TOPIC_DENIED = 29
+TOPIC_DENIED, GROUP_DENIED = 29, 30
 Rows = dict[str, InspectedGroup]
 
 
@@ -105,6 +107,44 @@ def test_every_group_is_shown_with_state_members_and_epoch() -> None:
         ("streams", "streams", "NotReady", 0, 1),
     ]
     assert {row.cluster for row in running.rows.values()} == {CLUSTER_ID}
+
+
+def test_session_timeout_at_the_broker_is_recorded_once_and_again_when_it_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_configs, "POLLS_BETWEEN", 2)
+    groups = {
+        "classic": Group(members=members(1)),
+        "c": Group(type="consumer", members=members(1)),
+        "s": Group(type="share", protocol="share", session_ms="50000", members=members(1)),
+        "denied": Group(type="streams", protocol="streams"),
+    }
+    found: list[Sample] = []
+    with Simulated(groups) as cluster:
+        cluster.errors[Api.DESCRIBE_CONFIGS, "denied"] = [GROUP_DENIED] * 99
+        running = Running(cluster)
+
+        def look() -> list[Sample]:
+            found.extend(each for each in running.source.findings() if each.kind == "change")
+            return found
+
+        async def scene() -> None:
+            await running.until(lambda: len(look()) == 2)
+            await running.polled(4)
+            cluster.groups["c"].session_ms = "60000"
+            await running.until(lambda: len(look()) == 3)
+            await running.polled(4)
+
+        play(running, scene)
+
+    assert {
+        (each.group, each.group_type, each.field, each.before, each.after) for each in found
+    } == {
+        ("c", "consumer", "consumer.session.timeout.ms", None, "45000"),
+        ("s", "share", "share.session.timeout.ms", None, "50000"),
+        ("c", "consumer", "consumer.session.timeout.ms", "45000", "60000"),
+    }
+    assert len(look()) == 3
 
 
 def test_a_group_that_empties_stays_at_0_and_a_deleted_one_goes() -> None:
@@ -235,7 +275,7 @@ def test_a_change_is_recorded_with_what_moved_and_the_lag() -> None:
 
         play(running, scene)
 
-    (found,) = running.source.findings()
+    _, found = running.source.findings()  # the first is of its session timeout
     assert (found.kind, found.scope, found.source) == ("signal", "group", "admin")
     assert (found.cluster, found.group, found.app, found.generation) == ("prod", "g", "g", 9)
     assert (found.reason, found.gained, found.lag) == ("0 joined, 1 left", 1, 8)

@@ -1,0 +1,65 @@
+"""Session timeouts in force: a member's in the classic protocol, the broker's in the others."""
+
+import pytest
+from msgspec.structs import replace
+
+from aggregation.incidents.attributes import Attributes
+from aggregation.incidents.model import DepartureMode, MemberDeparture
+from aggregation.rebalances.segments import MemberRef
+from metrics.model.sample import Sample, SampleKind, Scope, format_time
+
+M1 = MemberRef("m1", "h")
+AT = 1_000.0
+
+
+def change(field: str, after: str, group_type: str, *, is_of_group: bool = False) -> Sample:
+    """Return a record of a changed attribute of a member, or of the group."""
+    found = Sample(
+        id=f"{field}-{after}-{group_type}",
+        kind=SampleKind.CHANGE,
+        ts=format_time(AT - 100.0),
+        cluster="k",
+        app="g",
+        group="g",
+        group_type=group_type,
+        scope=Scope.GROUP if is_of_group else Scope.CONSUMER,
+        client_id=None if is_of_group else M1.client_id,
+        host="" if is_of_group else M1.host,
+        field=field,
+        after=after,
+        source="admin" if is_of_group else "logs",
+    )
+    return replace(found, subject="group" if is_of_group else "member")
+
+
+def attributes(*changes: Sample) -> Attributes:
+    found = Attributes()
+    for each in changes:
+        found.add(each)
+    return found
+
+
+PRINTED = change("session.timeout.ms", "20000", "classic")
+OWNED = change("partitions", "t:0", "consumer")
+
+
+@pytest.mark.parametrize(
+    ("changes", "seen_s", "counted_s"),
+    [
+        ((PRINTED,), 20.0, 20.0),
+        ((PRINTED, OWNED), None, 45.0),
+        ((OWNED, replace(PRINTED, group_type="consumer")), None, 45.0),
+        (
+            (OWNED, change("consumer.session.timeout.ms", "60000", "consumer", is_of_group=True)),
+            60.0,
+            60.0,
+        ),
+    ],
+)
+def test_silent_member_stopped_its_session_timeout_before_it_expired(
+    changes: tuple[Sample, ...], seen_s: float | None, counted_s: float
+) -> None:
+    expired = MemberDeparture(member=M1, how=DepartureMode.EXPIRED, at=AT, is_silent=True)
+    found = attributes(*changes)
+    assert found.session_of(M1.key, AT) == seen_s
+    assert found.stop_of(expired) == AT - counted_s
