@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from agent.sources.lines.byte_lists import read_text
+
 Json = dict[str, Any]
 
 _HOLE = re.compile(r"\{[@$]?(\w{1,64})(?:,-?\d{1,4})?(?::[^{}]{1,64})?\}")
@@ -260,6 +262,8 @@ def _read_text(found: Json, depth: int) -> JsonEntry | None:
     """Read the message of an object, which may be an object as text."""
     for key in MESSAGES:
         value = found.get(key)
+        if isinstance(value, list) and key == "MESSAGE":
+            value = read_text(value)
         if isinstance(value, str):
             inner = decode(value) if depth and value.startswith("{") else None
             entry = None if inner is None else next(read_entries(inner, depth - 1), None)

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from agent.sources.lines.byte_lists import has_byte_lists, write_texts
 from agent.sources.lines.clock_shift import ClockShifts, Shift
 from agent.sources.lines.dialect import Action, LogEvent
 from agent.sources.lines.dialect_matcher import DialectMatcher, Dialects
@@ -229,14 +230,22 @@ class LineParser:
                 return
             if not self._skipping:
                 joined = self._carry + data[:start]
-                yield from self._search(joined, 0, len(joined), arrival_at)
-                self._before = _add_tail(self._before, joined, 0, len(joined))
+                yield from self._read_whole(joined, 0, len(joined), arrival_at)
             self._carry, self._skipping = b"", False
         end = data.rfind(b"\n") + 1
-        yield from self._search(data, start, end, arrival_at)
-        self._before = _add_tail(self._before, data, start, end)
+        yield from self._read_whole(data, start, end, arrival_at)
         self._keep(data[end:])
         self._release_block()
+
+    def _read_whole(
+        self, block: bytes, start: int, end: int, arrival_at: float
+    ) -> Iterator[ParsedLine]:
+        """Read whole lines."""
+        if has_byte_lists(block, start, end):
+            block = write_texts(block[start:end])
+            start, end = 0, len(block)
+        yield from self._search(block, start, end, arrival_at)
+        self._before = _add_tail(self._before, block, start, end)
 
     def flush(self) -> list[Signal]:
         """Return all pending signals; a last line without its newline counts."""

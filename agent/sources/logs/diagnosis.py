@@ -41,10 +41,6 @@ _MARKS = (
         "a broker's log: use --source broker_log",
     ),
     (
-        rb'"MESSAGE" ?: ?\[ ?\d',
-        "journald's arrays of bytes: for run, write them by journalctl --output=short-iso --all",
-    ),
-    (
         rb"SRMSG\d{5}|io\.smallrye\.reactive\.messaging\.kafka|\(powered by Quarkus",
         f'Quarkus mutes Kafka\'s clients: set quarkus.log.category."{_JAVA}".level=INFO',
     ),

@@ -71,6 +71,18 @@ WEBLOGIC = "".join(
     for i, message in enumerate(MESSAGES)
 ).encode()
 
+JOURNAL = "".join(
+    json.dumps(
+        {
+            "__REALTIME_TIMESTAMP": f"{(int(FIRST_AT) + i) * 1_000_000}",
+            "MESSAGE": list(f"\x1b[32mINFO\x1b[0m {says(message)} \xff".encode("latin-1")),
+            "_PID": "12",
+        }
+    )
+    + "\n"
+    for i, message in enumerate(MESSAGES)
+).encode()
+
 
 def fed(data: bytes, cuts: list[int]) -> list[Signal]:
     reader, found, start = parser(), list[Signal](), 0
@@ -84,7 +96,7 @@ def test_a_log_is_read_in_one_piece() -> None:
     assert got(fed(STORY, [])) == TOLD
 
 
-@pytest.mark.parametrize("data", [JAVA_UTIL_LOGGING, PAYARA, WEBLOGIC])
+@pytest.mark.parametrize("data", [JAVA_UTIL_LOGGING, PAYARA, WEBLOGIC, JOURNAL])
 def test_layouts_of_servers_are_read_as_any_other(data: bytes) -> None:
     plain = fed(log(*map(says, MESSAGES)), [])
 
@@ -94,7 +106,7 @@ def test_layouts_of_servers_are_read_as_any_other(data: bytes) -> None:
     assert [signal.at for signal in found] == [signal.at for signal in plain]
 
 
-STORIES = [STORY, CRI, CRI_PIECES, STORY.rstrip(b"\n"), JAVA_UTIL_LOGGING, PAYARA]
+STORIES = [STORY, CRI, CRI_PIECES, STORY.rstrip(b"\n"), JAVA_UTIL_LOGGING, PAYARA, JOURNAL]
 
 
 @pytest.mark.parametrize("data", STORIES)

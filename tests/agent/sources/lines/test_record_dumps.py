@@ -104,7 +104,10 @@ def test_journal_with_binary_fields_is_read(tmp_path: Path) -> None:
     assert (moves, {row["host"] for row in rows}) == (WANTED, {"p-1"})
 
 
-def test_journal_whose_messages_are_lists_of_bytes_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_journal_whose_messages_are_lists_of_bytes_is_read(
+    tmp_path: Path, *, newest_first: bool
+) -> None:
     text = lines(
         lambda at, text: json.dumps(
             {
@@ -114,6 +117,8 @@ def test_journal_whose_messages_are_lists_of_bytes_is_read(tmp_path: Path) -> No
             }
         )
     )
+    if newest_first:
+        text = "".join(reversed(text.splitlines(keepends=True)))
 
     assert replay(text, tmp_path) == (WANTED, {"p-1"})
 

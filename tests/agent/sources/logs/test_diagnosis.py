@@ -23,7 +23,6 @@ HINTS = {
     b"consumergroup/session/m/3 heartbeat loop stopped": "sarama",
     b"12:52 [info] Group member (g,coor=#PID<0.1.0>,cb=#PID<0.2.0>)": "brod",
     b"%3|1795242824.0|FAIL|rdkafka#consumer-1| [thrd:x]: x": "debug=cgrp",
-    b'{"_SYSTEMD_UNIT":"app.service","MESSAGE":[27,91,51,50,109,73]}': "journalctl",
     b"INFO [Consumer clientId=c, groupId=g] Request joining\ngroup due to: x": "wrapped at words",
     b"%4|1.2|SESSTMOUT|c#consumer-1| [thrd:main]: (in join-state steady)": "at its default",
     b"kafka-node: rebalanced": "capture or proxy",
@@ -36,13 +35,6 @@ def test_log_without_a_known_line_names_its_kind_and_the_remedy(sample: bytes) -
 
     assert note.startswith("no line of a known client was read")
     assert HINTS[sample] in note
-
-
-def test_journal_of_byte_arrays_is_warned_of_live_too() -> None:
-    found = describe_consumer(b'{"MESSAGE" : [ 27, 91, 51 ]}')
-
-    assert found is not None
-    assert "short-iso" in found
 
 
 @pytest.mark.parametrize(
