@@ -146,6 +146,8 @@ _POD_LABELS, _OTHER_LABELS = ("pod", "pod_name", "instance"), ("container", "hos
 
 
 _DATE_MARKS = frozenset("-/.")
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d", re.ASCII)
+"""A time of day, which is no part of a name: each line would be a stream of its own."""
 
 
 class CollectorPrefix(NamedTuple):
@@ -172,8 +174,9 @@ def match_prefix(text: str) -> CollectorPrefix | None:
     """Return the collector's prefix at the start of a line, if any."""
     for pattern in _PREFIXES:
         match = pattern.match(text)
-        if match is not None:
-            return _describe(match)
+        found = None if match is None else _describe(match)
+        if found is not None and _CLOCK.search(found.origin) is None:
+            return found
     return None
 
 

@@ -9,21 +9,19 @@ unchanged, block by block.
 
 import codecs
 import contextlib
-import csv
-import io
 import json
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
 from html import unescape
 from itertools import chain
 from typing import Any
 
 from agent.errors import SourceError
 from agent.sources.lines.envelope import Unwrapper
-from agent.sources.lines.json_entry import MESSAGES, TIMES, Json, decode, split_export
+from agent.sources.lines.json_entry import decode, split_export
 from agent.sources.lines.log_file import UTF_16
 from agent.sources.lines.record_dumps import Split, find_dump
+from agent.sources.lines.tables import find_table
 from agent.sources.lines.timestamps import TimestampReader
 from agent.sources.lines.wrapped_lines import find_width, join_wrapped
 
@@ -42,8 +40,6 @@ _STRINGS = re.compile(
     rb'(?:\{\s*"\w{1,64}"\s?:\s*)?\[\s*"(?:[^"\\\n]|\\.){0,4096}"\s*,\s*"(?:[^"\\\n]|\\.)*"\s*[,\]]'
 )
 """A list of strings, as APIs of containers return a log."""
-_BYTE_LISTS = re.compile(rb'"MESSAGE"\s?:\s?\[\s?\d')
-"""A message with colours, as `journalctl -o json` writes it."""
 _PRINTED_COLOURS = re.compile(
     rb"\x1b\[01;31m\x1b\[K|\^\[\[|(?<!\x1b)(?<!\\u001[bB])\[0(?:;39)?m(?!\])"
 )
@@ -56,13 +52,11 @@ _TYPOGRAPHY = (
     *((quote.encode(), b'"') for quote in "\u201c\u201d"),
 )
 """Spaces and quotes of a document or a chat."""
-_DELIMITERS = ",\t;"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD_BYTES = 1 << 20
 _HEAD_LINES = 40
 """Dated lines that decide the order at the latest; the first step forward decides at once."""
-_TABLE_BYTES = 1 << 16
-_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+_COPY_BYTES = 1 << 16
 _BACKWARD_STEPS = 3
 _BACKWARD_S = 0.5
 """Threads write out of order, by less than this."""
@@ -88,9 +82,9 @@ def _as_plain_text(blocks: Blocks) -> Blocks:
         decoder = codecs.getincrementaldecoder("utf-16")("replace")
         yield from ((decoder.decode(piece).encode(), at) for piece, at in all_blocks)
         return
-    if _is_ended_by_returns(data[:_TABLE_BYTES]):
+    if _is_ended_by_returns(data[:_COPY_BYTES]):
         all_blocks = ((piece.replace(b"\r", b"\n"), at) for piece, at in all_blocks)
-    head = data[:_TABLE_BYTES]
+    head = data[:_COPY_BYTES]
     for shows, change in _COPIES:
         if shows(head):
             all_blocks = _by_lines(all_blocks, change)
@@ -283,42 +277,15 @@ def _find_form(head: bytes) -> Split | None:
     if (dump := _find_strings(text) or find_dump(head)) is not None:
         return dump
     first = text.partition(b"\n")[0].strip()
-    if text.startswith(b"{") and _BYTE_LISTS.search(head) is not None:
-        return _split_journal_json
     if text.startswith(b"{") and (_IS_OPEN.match(text) or b'}{"' in first or _is_export(first)):
         return _split_json
     if head.startswith(b"---\n") and _YAML_TIME.search(head):
         return _split_yaml
-    delimiter = _find_delimiter(text[:_TABLE_BYTES])
-    return None if delimiter is None else partial(_split_csv, delimiter=delimiter)
+    return find_table(text)
 
 
 def _find_strings(text: bytes) -> Split | None:
     return None if _STRINGS.match(text) is None else _split_strings
-
-
-def _find_delimiter(text: bytes) -> str | None:
-    """Return what separates the columns of a table; None where a head names none."""
-    return next((each for each in _DELIMITERS if _is_table(text, each)), None)
-
-
-def _is_table(text: bytes, delimiter: str) -> bool:
-    """Return whether a head names columns of times and messages, and a row has as many."""
-    try:
-        rows = _read_rows(text, delimiter)
-        head, row = next(rows, []), next(rows, [])
-    except csv.Error:
-        return False
-    names = {name.partition(" [UTC]")[0].strip() for name in head}
-    if "Date and Time" in names:  # Windows' Event Viewer, whose message has no column's name
-        return True
-    is_known = not names.isdisjoint(TIMES) and not names.isdisjoint(MESSAGES)
-    return is_known and len(row) == len(head)
-
-
-def _read_rows(text: bytes, delimiter: str) -> Iterator[list[str]]:
-    file = io.StringIO(text.decode(errors="replace"), newline="")
-    return csv.reader(file, delimiter=delimiter)
 
 
 def _is_export(line: bytes) -> bool:
@@ -388,16 +355,6 @@ def _split_json(data: bytes) -> Iterator[Any]:
         yield found
 
 
-def _split_journal_json(data: bytes) -> Iterator[Any]:
-    """Yield journald's objects, a message that is a list of bytes as text."""
-    for found in _split_json(data):
-        message = found.get("MESSAGE") if isinstance(found, dict) else None
-        if isinstance(message, list):
-            with contextlib.suppress(ValueError, TypeError):
-                found["MESSAGE"] = _COLOUR.sub("", bytes(message).decode(errors="replace"))
-        yield found
-
-
 def _split_yaml(data: bytes) -> Iterator[Any]:
     """Yield the documents of gcloud's default format; a broken one ends it."""
     import yaml  # noqa: PLC0415 - for this format alone
@@ -409,33 +366,3 @@ def _split_yaml(data: bytes) -> Iterator[Any]:
                 yield found
     except yaml.YAMLError:
         return
-
-
-def _split_csv(data: bytes, delimiter: str) -> Iterator[Any]:
-    """Yield the rows of a table with a head, as Kibana, Azure, Splunk and Datadog export it."""
-    file = io.StringIO(data.decode(errors="replace"), newline="")
-    rows = csv.DictReader(file, delimiter=delimiter)
-    try:
-        for row in rows:
-            cells = dict(
-                _read_cell(name, value)
-                for name, value in row.items()
-                if isinstance(name, str) and isinstance(value, str)
-            )
-            if isinstance(rest := row.get(None), list) and rest:
-                cells["message"] = rest[0]
-            if "host" not in cells and "source" in cells:  # Graylog's
-                cells["host"] = cells["source"]
-            yield cells
-    except csv.Error:
-        return
-
-
-def _read_cell(name: str, value: str) -> tuple[str, str | Json]:
-    """Return a cell as the store's JSON has it: Azure's zone, Grafana's labels."""
-    name, zone, _ = name.partition(" [UTC]")
-    name = name.strip()
-    if zone:
-        return name, f"{value} UTC"
-    labels = decode(value) if name not in MESSAGES and value.startswith("{") else None
-    return name, value if labels is None else labels

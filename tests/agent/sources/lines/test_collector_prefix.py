@@ -43,6 +43,7 @@ def test_prefix_names_the_origin(prefix: str) -> None:
         "13:20:05.123 [main] INFO o.a.k - text",
         "%7|1793576794.650|HEARTBEAT|m1#consumer-1| [thrd:main]: text",
         "3 | text",
+        "2026-11-20T13:20:05.123+00:00\tp-1\t2026-11-20T13:20:05.123Z text",
         "",
     ],
 )

@@ -1,0 +1,133 @@
+"""Tables with columns of times and messages, as stores and spreadsheets export them.
+
+Theory of operation. A head with known names, as those of Kibana, Azure, Splunk and Datadog, is
+enough. Of any other table the cells show the columns: each row has as many, one of them is
+a time in each row, the longest text is the message, and quotes stand where CSV has them. A table
+with tabs and a head may have none.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from agent.sources.lines.json_entry import MESSAGES, TIMES, Json, decode
+from agent.sources.lines.record_dumps import Split
+from agent.sources.lines.timestamps import TimestampReader
+
+_HEAD_BYTES = 1 << 16
+_DELIMITERS = ",\t;"
+_QUOTED = re.compile(rb'(?:\A|[\n,\t;])"')
+_ROWS = 50
+"""Rows that show the columns of a table without known names."""
+_ENOUGH_ROWS = 10
+_STAMP_CHARS = 40
+_STAMPS, _ANY_DAY = TimestampReader(None), 1.8e9
+_EPOCH = re.compile(r"\d{10}(?:\d{3}){0,3}(?:\.\d{1,9})?", re.ASCII)
+_TIME, _MESSAGE = "time", "message"
+
+
+def find_table(text: bytes) -> Split | None:
+    """Return the splitter of a table; None for any other text."""
+    head = text[:_HEAD_BYTES]
+    for delimiter in _DELIMITERS:
+        try:
+            if _has_known_names(head, delimiter):
+                return partial(_split_table, delimiter=delimiter, names=None)
+        except csv.Error:
+            continue
+        names, has_head = _name_columns(head, delimiter)
+        if names and ((has_head and delimiter == "\t") or _QUOTED.search(text) is not None):
+            return partial(_split_table, delimiter=delimiter, names=names)
+    return None
+
+
+def _has_known_names(head: bytes, delimiter: str) -> bool:
+    """Return whether a head names columns of times and messages, and a row has as many."""
+    rows = _read_rows(head, delimiter)
+    first, row = next(rows, []), next(rows, [])
+    names = {name.partition(" [UTC]")[0].strip() for name in first}
+    if "Date and Time" in names:  # Windows' Event Viewer, whose message has no column's name
+        return True
+    is_known = not names.isdisjoint(TIMES) and not names.isdisjoint(MESSAGES)
+    return is_known and len(row) == len(first)
+
+
+def _name_columns(head: bytes, delimiter: str) -> tuple[list[str], bool]:
+    """Return names for the columns that the cells show, and whether the first row is a head.
+
+    There are none for what is no table.
+    """
+    rows = _read_first_rows(head, delimiter)
+    if not rows:
+        return [], False
+    columns = list(zip(*rows[1:], strict=True))
+    is_dated = [all(map(_is_stamp, cells)) for cells in columns]
+    texts = [number for number, each in enumerate(is_dated) if not each]
+    if not texts or not any(is_dated):
+        return [], False
+    dated = is_dated.index(True)
+    has_head = not _is_stamp(rows[0][dated])
+    heads = rows[0] if has_head else [""] * len(columns)
+    names = [name.strip() or str(number) for number, name in enumerate(heads)]
+    known = [number for number in texts if names[number] in MESSAGES]
+    names[dated] = _TIME
+    names[max(known or texts, key=lambda number: sum(map(len, columns[number])))] = _MESSAGE
+    return names, has_head
+
+
+def _read_first_rows(head: bytes, delimiter: str) -> list[list[str]]:
+    """Return the first rows of a table; none of any other text."""
+    rows: list[list[str]] = []
+    if head[:1] in {b"{", b"[", b"<"}:
+        return rows
+    try:
+        rows.extend(islice(_read_rows(head, delimiter, strict=True), _ROWS))
+    except csv.Error:
+        if len(rows) < _ENOUGH_ROWS:  # else it is the last one, which is cut
+            return []
+    sizes = {len(row) for row in rows}
+    return rows if len(rows) > 1 and len(sizes) == 1 and sizes != {1} else []
+
+
+def _is_stamp(cell: str) -> bool:
+    is_epoch = _EPOCH.fullmatch(cell) is not None
+    return is_epoch or (len(cell) <= _STAMP_CHARS and _STAMPS.find(cell, _ANY_DAY) is not None)
+
+
+def _read_rows(text: bytes, delimiter: str, *, strict: bool = False) -> Iterator[list[str]]:
+    file = io.StringIO(text.decode(errors="replace"), newline="")
+    return csv.reader(file, delimiter=delimiter, strict=strict)
+
+
+def _split_table(data: bytes, delimiter: str, names: list[str] | None) -> Iterator[Any]:
+    """Yield the rows as objects; the first one has the names where they are not given."""
+    file = io.StringIO(data.decode(errors="replace"), newline="")
+    rows = csv.DictReader(file, names, delimiter=delimiter)
+    try:
+        for row in rows:
+            cells = dict(
+                _read_cell(name, value)
+                for name, value in row.items()
+                if isinstance(name, str) and isinstance(value, str)
+            )
+            if isinstance(rest := row.get(None), list) and rest:
+                cells[_MESSAGE] = rest[0]
+            if "host" not in cells and "source" in cells:  # Graylog's
+                cells["host"] = cells["source"]
+            yield cells
+    except csv.Error:
+        return
+
+
+def _read_cell(name: str, value: str) -> tuple[str, str | Json]:
+    """Return a cell as the store's JSON has it: Azure's zone, Grafana's labels."""
+    name, zone, _ = name.partition(" [UTC]")
+    name = name.strip()
+    if zone:
+        return name, f"{value} UTC"
+    labels = decode(value) if name not in MESSAGES and value.startswith("{") else None
+    return name, value if labels is None else labels
