@@ -118,6 +118,7 @@ class GroupHistory:
         rejoins = {cause for cause in causes if self._is_rejoin(cause, noted)}
         causes = [cause for cause in causes if cause not in rejoins]
         self._note_expiry(rebalance, causes)
+        self._forget_earlier_drops(rebalance, causes)
         late = self._note_leave(causes)
         causes = [cause for cause in causes if cause is not late]
         returns = self._find_returns(causes)
@@ -170,6 +171,22 @@ class GroupHistory:
         at = last.started_at
         went = MemberDeparture(member=word.member, how=DepartureMode.EXPIRED, at=at, is_silent=True)
         self._add_departure(last, went)
+
+    def _forget_earlier_drops(
+        self, rebalance: ExplainedRebalance, causes: Iterable[Cause]
+    ) -> None:
+        """Let a second drop of a member begin its own incident: it was back, and nobody saw it.
+
+        The log of a muted client shows drops alone.
+        """
+        dropped = {segment.member.key for segment in rebalance.round.consumers if segment.is_exit}
+        for cause in causes:
+            key = cause.member.key
+            away = self.away.get(key) if key in dropped else None
+            if away is None or away.how is not DepartureMode.DROPPED:
+                continue
+            if cause.kind is IncidentKind.POLL_TIMEOUT and cause.at > away.at + CLOCKS_S:
+                del self.away[key]
 
     def _note_leave(self, causes: Sequence[Cause]) -> Cause | None:
         """Take the leave of a member as the cause of the last round, and return it.

@@ -11,6 +11,7 @@ Source: semantics.md section 6.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from aggregation.rebalances.departures import (
     Arrival,
@@ -56,11 +57,12 @@ RETURN_S = 3600.0
 Watermark = Callable[[str], float]
 """Up to when an agent has told all that it saw (Unix seconds)."""
 
+_DROPPED = RebalanceStatus.DROPPED_GROUP
 _RETURNS = {
     RebalanceStatus.NEW_MEMBER,
     RebalanceStatus.UNKNOWN_MEMBER,
     RebalanceStatus.STALE_MEMBER,
-    RebalanceStatus.DROPPED_GROUP,
+    _DROPPED,
 }
 _FOLLOWS = {
     RebalanceStatus.ASSIGNMENT_PROBING,
@@ -133,14 +135,22 @@ class ExplainedRebalance:
         return max(held, default=RebalanceStatus.NONE)
 
 
+class _Gone(NamedTuple):
+    """A departure: at which time (Unix seconds), and in which rebalance."""
+
+    at: float
+    rebalance: str
+    kind: DepartureKind
+
+
 @dataclass(slots=True)
 class _Group:
     """What is known of one group between two of its rebalances."""
 
     present: dict[tuple[str, ...], tuple[MemberRef, str]] = field(default_factory=dict)
     """Members that took part last, and the agent that sees each."""
-    away: dict[tuple[str, ...], tuple[float, str]] = field(default_factory=dict)
-    """Members that did not go by their own will: when, and in which rebalance."""
+    away: dict[tuple[str, ...], _Gone] = field(default_factory=dict)
+    """Members that did not go by their own will."""
     came: list[Arrival] = field(default_factory=list)
     never_gone: set[tuple[str, MemberRef]] = field(default_factory=set)
     """Members that took no part in a rebalance, and were still known to the coordinator."""
@@ -334,16 +344,19 @@ def _find_origin(trigger: Trigger, group: _Group) -> str | None:
         return group.last
     if trigger.member is None or trigger.code not in _RETURNS:
         return None
-    went_at, rebalance = group.away.get(trigger.member.key, (0.0, ""))
-    return rebalance if trigger.at - went_at <= RETURN_S else None
+    gone = group.away.get(trigger.member.key)
+    if gone is None or trigger.at - gone.at > RETURN_S:
+        return None
+    is_next_drop = gone.kind is DepartureKind.DROPPED and trigger.code is _DROPPED
+    return None if is_next_drop else gone.rebalance
 
 
 def _note_the_stale(round_: RebalanceSegments, group: _Group) -> None:
     """A static member that is told that its generation is old had not been removed."""
     for piece in round_.consumers:
         if any(step.code is RebalanceStatus.STALE_MEMBER for step in piece.steps):
-            _, rebalance = group.away.get(piece.member.key, (0.0, ""))
-            group.never_gone.add((rebalance, piece.member))
+            gone = group.away.get(piece.member.key)
+            group.never_gone.add(("" if gone is None else gone.rebalance, piece.member))
 
 
 def _remember(episode: ExplainedRebalance, group: _Group) -> None:
@@ -356,14 +369,13 @@ def _remember(episode: ExplainedRebalance, group: _Group) -> None:
     for departure in episode.departures:
         group.present.pop(departure.member.key, None)
         if departure.kind in _GONE_FOR_A_WHILE:
-            group.away[departure.member.key] = (departure.at, round_.id)
+            group.away[departure.member.key] = _Gone(departure.at, round_.id, departure.kind)
     for piece in round_.consumers:
         key = piece.member.key
         if _stays(piece):
             group.present[key] = (piece.member, piece.agent)
             if key in group.away:
-                _, rebalance = group.away.pop(key)
-                group.came_back.add((rebalance, piece.member))
+                group.came_back.add((group.away.pop(key).rebalance, piece.member))
         else:
             group.present.pop(key, None)
 

@@ -10,6 +10,7 @@ from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import analyze, recent
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
 from aggregation.incidents.recommendations import recommend
+from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.rebalances.root_cause import Certainty
 from metrics.model.sample import UNEXPLAINED, Sample, SampleKind, Scope, format_time, parse_time
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
@@ -248,6 +249,24 @@ class TestKinds:
         assert (out.is_ongoing, over.is_ongoing) == (True, False)
         assert [m.client_id for m in out.members_out] == ["a"]
         assert went(over) == [("a", DepartureMode.DROPPED, True)]
+
+    def test_next_drop_of_a_muted_member_is_an_incident_of_its_own(self) -> None:
+        """Its log shows drops alone, so its return was not seen."""
+        drops = [
+            replace(raised(5, at, A, reason="poll interval expired"), is_muted=True)
+            for at in (100.0, 1_000.0)
+        ]
+        tracker, found = Tracker(StatusConfig()), list[Sample]()
+        for drop in drops:
+            found += [*tracker.advance(drop.at), *tracker.apply(drop)]
+
+        first, second = analyze(found, now=1_010.0).incidents
+        rebalances = explain_rebalances(found)
+
+        assert kinds([first, second]) == [(K.POLL_TIMEOUT, ["a"])] * 2
+        assert (first.is_ongoing, second.is_ongoing) == (False, True)
+        assert went(first) == went(second) == [("a", DepartureMode.DROPPED, False)]
+        assert [each.caused_by for each in rebalances] == [None, None]
 
     def test_drop_within_the_rebalance_of_another_is_its_departure(self) -> None:
         """A cause that is seen after its effect began is no cause of it."""
