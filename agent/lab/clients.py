@@ -40,10 +40,11 @@ _SCRATCH = "scratch"
 class Clients(Drivers):
     """Starts Java clients of one cluster and, as a context manager, ends those that still run."""
 
-    def __init__(self, bootstrap: str, folder: Path, cache: Path) -> None:
-        """Start nothing yet."""
+    def __init__(self, bootstrap: str, folder: Path, cache: Path, level: str = "INFO") -> None:
+        """Start nothing yet. ``level`` is that of Kafka's loggers."""
         super().__init__(bootstrap, folder)
         self._cache = cache
+        self._level = level
 
     def consumer(
         self,
@@ -102,6 +103,7 @@ class Clients(Drivers):
             "-Xmx192m",
             f"-Dlog4j.configuration={(RESOURCES / 'log4j.properties').as_uri()}",
             f"-Ddriver.log={self._log(client_id)}",
+            f"-Ddriver.level={self._level}",
             self._scratch_flag(client_id),
         ]
         return java_command(main, fetch(clients(version), self._cache), self._cache, flags)

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -14,8 +15,10 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from confluent_kafka import Consumer
 
+from agent.lab.clients import Clients
 from agent.lab.lab import Lab
 from agent.processes.ports import HOST, free_port
+from tests.agent.wiring.test_restart import until
 from tests.dashboards.scenario import Prometheus, scraped
 from tests.dashboards.test_rules import FOLDER, tool
 
@@ -24,6 +27,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(600)]
 ROLLED = 12
 """Members that are restarted one by one: more rebalances than a storm needs."""
 _WITHIN_S = 120.0
+_STALE_AFTER_S = 25
+"""Longer than a hurried alert waits."""
 _TOPIC = "alerts"
 _QUICK = {
     "session.timeout.ms": 6000,
@@ -74,10 +79,8 @@ def played(lab: Lab, folder: Path) -> Iterator[tuple[Members, Prometheus]]:
     """Give members behind the agent's proxy, and the Prometheus that scrapes the agent."""
     listen = f"{HOST}:{free_port()}"
     upstream = lab.cluster.bootstrap
-    proxy = f'sources: [{{type: proxy, listen: "{listen}", upstream: ["{upstream}"]}}]\n'
-    rules = folder / "rules.yaml"
-    rules.write_text(hurried((FOLDER / "rules.yaml").read_text()))
-    with scraped(folder, f"role: standalone\n{proxy}", rules) as (_, prometheus):
+    proxy = f'{{type: proxy, listen: "{listen}", upstream: ["{upstream}"]}}'
+    with watched(folder, proxy) as prometheus:
         members = Members(listen)
         try:
             yield members, prometheus
@@ -85,9 +88,20 @@ def played(lab: Lab, folder: Path) -> Iterator[tuple[Members, Prometheus]]:
             members.close()
 
 
+@contextmanager
+def watched(folder: Path, source: str, more: str = "") -> Iterator[Prometheus]:
+    """Give the Prometheus that scrapes an agent with this source, with hurried alerts."""
+    rules = folder / "rules.yaml"
+    rules.write_text(hurried((FOLDER / "rules.yaml").read_text()))
+    config = f"role: standalone\nsources: [{source}]\n{more}"
+    with scraped(folder, config, rules) as (_, prometheus):
+        yield prometheus
+
+
 def hurried(rules: str) -> str:
     """Make alerts wait for a tenth of the time only: sooner told, and the harder to keep quiet."""
-    return re.sub(r"(?m)^( +for: )(\d+)m$", lambda match: f"{match[1]}{int(match[2]) * 6}s", rules)
+    wait = r"(?m)^( +(?:keep_firing_)?for: )(\d+)m$"
+    return re.sub(wait, lambda match: f"{match[1]}{int(match[2]) * 6}s", rules)
 
 
 def test_a_storm_is_told_and_a_rolling_restart_is_not(lab: Lab, tmp_path: Path) -> None:
@@ -150,3 +164,46 @@ def test_a_member_that_cannot_join_is_reported_with_its_incident(lab: Lab, tmp_p
         assert got["explain"] == f"rebalance-agent explain 'refused' --from {url}"
         failed = 'kafka_group_join_failures_total{group="refused"} > 0'
         members.until(lambda: prometheus.has(failed))
+
+
+@pytest.mark.field
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_drop_of_a_muted_client_is_shown_counted_and_over(
+    lab: Lab, cache: Path, tmp_path: Path, protocol: str
+) -> None:
+    """Its loggers are at WARN, so no line shows that it joined, returned or left."""
+    tool("prometheus")
+    group, topic, logs = f"muted-{protocol}", f"muted-{protocol}", tmp_path / "clients"
+    lab.admin.do(f"create-topic {topic} 2")
+    source = f'{{type: logs, paths: ["{logs}/*.log"]}}'
+    stale = f"status: {{stale_after: {_STALE_AFTER_S}s}}\n"
+    settings = {"group.protocol": protocol, "max.poll.interval.ms": "4000"}
+    member = f'group="{group}",client_id="muted-1"'
+    status = f"kafka_consumer_rebalance_status{{{member}}}"
+    fires = _firing("KafkaGroupIncident", f'group="{group}",kind="poll_timeout"')
+    dropped = f'kafka_consumer_rebalance_transitions_total{{status="DroppedGroup",{member}}}'
+    with (
+        watched(tmp_path, source, stale) as prometheus,
+        Clients(lab.cluster.bootstrap, logs, cache, "WARN") as clients,
+    ):
+        client = clients.consumer("4.3.0", "muted-1", group, [topic], settings)
+        client.wait_for("assigned")
+        for drops in (1, 2):
+            client.do("stall 6000")
+            client.wait_for("assigned")
+
+            until(lambda: prometheus.has(f"{status} == 5"))
+            until(partial(prometheus.has, f"{dropped} == {drops}"))
+            until(lambda: prometheus.has(fires))
+
+            until(lambda: not prometheus.has(status))
+            until(lambda: not prometheus.has(fires))
+        # increase() sees the second one of a target that is new
+        assert prometheus.has(_firing("KafkaMemberDroppedByPollInterval", member))
+        client.close()
+    text = (logs / "muted-1.log").read_text()
+    assert " INFO " not in text
+
+
+def _firing(alert: str, labels: str) -> str:
+    return f'ALERTS{{alertname="{alert}",alertstate="firing",{labels}}}'
