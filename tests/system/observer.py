@@ -49,17 +49,18 @@ class Observer:
         text = _CONFIG.format(source=source, spool=self._spool, port=port, role=role)
         config.write_text(text)
         self._log = folder / "agent.log"
-        self._agent = Child(
-            "agent",
-            [sys.executable, "-P", "-m", "agent", "run", "-c", config],
-            self._log,
-            environment={
-                **os.environ,
-                "XDG_STATE_HOME": str(folder),
-                "TMPDIR": str(folder),
-                **(environment or {}),
-            },
-        )
+        self._command = [sys.executable, "-P", "-m", "agent", "run", "-c", config]
+        self._environment = {
+            **os.environ,
+            "XDG_STATE_HOME": str(folder),
+            "TMPDIR": str(folder),
+            **(environment or {}),
+        }
+        self.start()
+
+    def start(self) -> None:
+        """Start the agent; after `stop`, it goes on from its checkpoint."""
+        self._agent = Child("agent", self._command, self._log, environment=self._environment)
 
     def wait_ready(self) -> None:
         self._agent.wait_until(self._ready, "a ready agent", DEADLINE_S)
@@ -173,9 +174,8 @@ class Observer:
         return self._value(name, labels, sum)
 
     def logged(self, event: str) -> str:
-        """Return the first line of an event in the agent's own log, once there is one."""
-        lines = self.poll(lambda: self._lines(f"event={event}"), bool)
-        return lines[0] if lines else ""
+        """Return the lines of an event in the agent's own log, once there is one."""
+        return "\n".join(self.poll(lambda: self._lines(f"event={event}"), bool))
 
     def _lines(self, text: str) -> list[str]:
         return [line for line in self._log.read_text().splitlines() if text in line]

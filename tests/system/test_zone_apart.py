@@ -1,6 +1,7 @@
 """A client in another time zone than its agent: its log and the wire are one member's, live."""
 
 import json
+import re
 import time
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -11,11 +12,14 @@ import pytest
 from agent.lab.clients import Clients
 from agent.lab.lab import Lab
 from agent.processes.ports import HOST, free_port
+from agent.sources.lines.clock_shift import LIVE_GAP_S
+from tests.system.live_scene import pass_by
 from tests.system.observer import Observer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(600)]
 
 TRANSITIONS = "kafka_consumer_rebalance_transitions_total"
+ERRORS = "rebalance_agent_source_errors_total"
 INFO = "kafka_consumer_member_info"
 HOUR_S = 3_600
 GROUP, SLOW, PEER = "apart", "apart-m1", "apart-m2"
@@ -58,6 +62,16 @@ def test_log_an_hour_apart_and_the_wire_are_one_member(
         slow.wait_for("assigned")
         slow.do("stall 6000")
         slow.wait_for("assigned")
+        assert ahead_hours(alone) == ahead_s / HOUR_S
+        assert alone.counter(ERRORS, reason="zone") == 1.0
+        assert alone.codes(SLOW, [2, 0, 5, 0]) == [2, 0, 5, 0]  # a checkpoint follows its samples
+        alone.stop()
+        slow.do("stall 6000")
+        slow.wait_for("assigned")
+        pass_by(time.time() + LIVE_GAP_S)  # what was written meanwhile is a backlog
+        alone.start()
+        alone.wait_ready()
+        assert alone.codes(SLOW, [2, 0, 5, 0, 5, 0]) == [2, 0, 5, 0, 5, 0]
         peer = clients.consumer("4.3.0", PEER, group, [topic])
         slow.wait_for("assigned")
         peer.wait_for("assigned")
@@ -65,12 +79,19 @@ def test_log_an_hour_apart_and_the_wire_are_one_member(
         slow.wait_for("assigned")
         slow.close()
 
-        wanted = {SLOW: [2, 0, 5, 0, 1, 0, 1, 0, 6, 0], PEER: [2, 0, 6, 0]}
+        wanted = {SLOW: [2, 0, 5, 0, 5, 0, 1, 0, 1, 0, 6, 0], PEER: [2, 0, 6, 0]}
         for agent in (both, alone):
             assert {name: agent.codes(name, codes) for name, codes in wanted.items()} == wanted
             assert_counted_once(agent, group, wanted)
             assert_dated(agent, group, begin_at)
         assert "ahead_hours" in both.logged("log_in_another_zone")
+        assert ahead_hours(alone) == ahead_s / HOUR_S  # one warning: the checkpoint has it
+
+
+def ahead_hours(agent: Observer) -> float:
+    """Return by how many hours the slow member's log is ahead, as the agent warned of once."""
+    (found,) = re.findall(rf"{SLOW}\.log .*ahead_hours=(\S+)", agent.logged("log_in_another_zone"))
+    return float(found)
 
 
 def assert_counted_once(agent: Observer, group: str, wanted: dict[str, list[int]]) -> None:
