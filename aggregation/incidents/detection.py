@@ -172,9 +172,7 @@ class GroupHistory:
         went = MemberDeparture(member=word.member, how=DepartureMode.EXPIRED, at=at, is_silent=True)
         self._add_departure(last, went)
 
-    def _forget_earlier_drops(
-        self, rebalance: ExplainedRebalance, causes: Iterable[Cause]
-    ) -> None:
+    def _forget_earlier_drops(self, rebalance: ExplainedRebalance, causes: Iterable[Cause]) -> None:
         """Let a second drop of a member begin its own incident: it was back, and nobody saw it.
 
         The log of a muted client shows drops alone.
