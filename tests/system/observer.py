@@ -49,7 +49,7 @@ class Observer:
         text = _CONFIG.format(source=source, spool=self._spool, port=port, role=role)
         config.write_text(text)
         self._log = folder / "agent.log"
-        self._command = [sys.executable, "-P", "-m", "agent", "run", "-c", config]
+        self._command: list[str | Path] = [sys.executable, "-P", "-m", "agent", "run", "-c", config]
         self._environment = {
             **os.environ,
             "XDG_STATE_HOME": str(folder),
