@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from aggregation.counterfactuals.changes import find_changes
 from aggregation.counterfactuals.facts import IncidentFacts, facts_of_incident
-from aggregation.counterfactuals.sentences import name_of_setting
+from aggregation.counterfactuals.sentences import name_of
 from aggregation.incidents.incidents import GroupIncidents
 from aggregation.incidents.model import Incident
 from aggregation.rebalances.grouping import GroupRef
@@ -72,4 +72,4 @@ def _propose(
     if best is None:
         return None
     cost = AvoidableCost(best.rebalances_avoided, best.unread_avoided_s, *span_of(facts))
-    return ChangeKey(*ref, best.setting, name_of_setting(best.setting)), cost
+    return ChangeKey(*ref, best.setting, name_of(best)), cost

@@ -1,4 +1,7 @@
-"""Changes in one sentence each, with what they would have saved. Pure."""
+"""Changes in one sentence each, with what they would have saved. Pure.
+
+Alerts have the same sentence: `dashboards/prometheus/rules.yaml` writes it from metrics.
+"""
 
 from aggregation.counterfactuals.change import Change
 from aggregation.counterfactuals.lines import (
@@ -8,12 +11,10 @@ from aggregation.counterfactuals.lines import (
     INITIAL_DELAY,
     LEAVE_ON_CLOSE,
     PACING,
-    POLL_RECORDS,
     STATIC_ID,
 )
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60.0, 3600.0, 86_400.0
-_WEEK_S = 7 * _DAY_S
 _NAMES = {
     STATIC_ID: "static membership",
     ASSIGNOR: "the cooperative assignor",
@@ -28,16 +29,9 @@ _NAMES = {
 def describe_change(change: Change, rebalances: int, seconds: float) -> str:
     """Return what a change would have avoided, of all rebalances of a group in a period."""
     avoided, unread = change.rebalances_avoided, change.unread_avoided_s
-    parts = [f"{avoided:,} of {rebalances:,} rebalances"] if avoided else []
+    parts = [f"{avoided} of {rebalances} rebalances"] if avoided else []
     parts += [f"{format_span(unread)} unread"] if unread else []
     return f"{name_of(change)} would have avoided {', '.join(parts)} {_within(seconds)}"
-
-
-def name_of_setting(setting: str) -> str:
-    """Name the change of a setting for people, without its value."""
-    if setting in _NAMES:
-        return _NAMES[setting]
-    return f"{'a smaller' if setting == POLL_RECORDS else 'a longer'} {setting}"
 
 
 def name_of(change: Change) -> str:
@@ -61,8 +55,6 @@ def format_span(seconds: float) -> str:
 
 
 def _within(seconds: float) -> str:
-    if 0.9 * _WEEK_S <= seconds <= _WEEK_S:
-        return "within a week"
     if seconds >= 2 * _DAY_S:
         return f"in {seconds / _DAY_S:.0f} days"
     return f"in {format_span(seconds)}"

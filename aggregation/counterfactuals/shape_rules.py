@@ -132,7 +132,7 @@ def _consumer_protocol_s(
     if incident.moved_s is None or not incident.moved:
         return None if incident.moved is None else 0.0
     work_s = max(0.0, incident.moved_s / incident.moved - client_heartbeat_s)
-    freed = 0 if incident.handed_over is None else incident.moved - incident.handed_over
+    freed = 0 if incident.handed_over is None else max(0, incident.moved - incident.handed_over)
     return incident.moved * heartbeat_s / 2 + freed * work_s / 2
 
 

@@ -5,11 +5,15 @@ useful first. `report.build_report` takes one; page, Markdown, JSON and mail sho
 `propose_changes` is the one of the report command: its rules are `aggregation.counterfactuals`.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+from aggregation.counterfactuals.best_changes import span_of
 from aggregation.counterfactuals.changes import find_changes
-from aggregation.counterfactuals.facts import facts_of_row
+from aggregation.counterfactuals.facts import IncidentFacts, facts_of_row
+from aggregation.counterfactuals.sentences import describe_change
 from aggregation.spark.report.section import Rows
 
 SHOWN = 3
@@ -56,6 +60,8 @@ class Proposal:
     rebalances_avoided: int
     unread_avoided_s: float | None
     confidence: str
+    text: str
+    """What it would have avoided, in the sentence that `explain`, pages and alerts have, too."""
     incidents: tuple[str, ...] = ()
     """Ids of the incidents that it rests on."""
     members: tuple[str, ...] = ()
@@ -72,6 +78,9 @@ Propose = Callable[[Rows], Sequence[Proposal]]
 
 def propose_changes(rows: Rows) -> list[Proposal]:
     """Return the changes that would have saved most, of all groups."""
+    groups = defaultdict[tuple[str, str], list[IncidentFacts]](list)
+    for facts in map(facts_of_row, rows):
+        groups[facts.cluster, facts.group].append(facts)
     return [
         Proposal(
             cluster=each.cluster,
@@ -84,6 +93,7 @@ def propose_changes(rows: Rows) -> list[Proposal]:
             rebalances_avoided=each.rebalances_avoided,
             unread_avoided_s=each.unread_avoided_s,
             confidence=each.confidence.value,
+            text=describe_change(each, *span_of(groups[each.cluster, each.group])),
             incidents=each.incidents,
             members=each.members,
             lines=each.lines,
@@ -97,5 +107,5 @@ def propose_changes(rows: Rows) -> list[Proposal]:
                 for point in each.curve
             ),
         )
-        for each in find_changes(map(facts_of_row, rows))
+        for each in find_changes(chain.from_iterable(groups.values()))
     ]

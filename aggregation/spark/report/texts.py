@@ -70,12 +70,9 @@ def describe_objective(row: Row) -> str:
 
 def describe_proposal(change: Proposal) -> str:
     """Write a proposed change in one sentence."""
-    unread = change.unread_avoided_s
-    saved = "" if unread is None else f" and {format_seconds(unread)} unread"
     return (
-        f"{change.setting} of {change.group}: {change.now or 'not known'} to {change.proposed}. "
-        f"It avoids {change.rebalances_avoided} rebalances{saved}; the price: {change.price}. "
-        f"Confidence: {change.confidence}."
+        f"{change.group}: {change.text}. {change.setting} is {change.now or 'not known'} now; "
+        f"the price: {change.price}. Confidence: {change.confidence}."
     )
 
 

@@ -124,9 +124,9 @@ def spark_session(  # noqa: PLR0913 - one argument a choice
     except (_SparkError, PySparkException, Py4JError) as error:
         raise SparkJobError(f"Spark failed: {_gist(str(error))} (its log: {log})") from error
     except BaseException:
-        log.unlink()
+        log.unlink(missing_ok=True)
         raise
-    log.unlink()
+    log.unlink(missing_ok=True)  # a run of days outlives a cleaner of temporary files
 
 
 @contextmanager

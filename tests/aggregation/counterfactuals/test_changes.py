@@ -58,6 +58,12 @@ def _facts(draw: st.DrawFn, number: int) -> IncidentFacts:
 _HISTORIES = st.integers(0, 12).flatmap(lambda n: st.tuples(*(_facts(each) for each in range(n))))
 
 
+def test_more_partitions_handed_over_than_moved_save_no_more_than_was_unread() -> None:
+    """A row of another version may have such numbers."""
+    facts = incident("i", K.RESTART, unread_s=67.0, moved=11, moved_s=1570.0, handed_over=32)
+    assert all((each.unread_avoided_s or 0.0) <= 67.0 for each in find_changes([facts]))
+
+
 def test_an_interval_that_no_consumer_has_proposes_no_records() -> None:
     facts = (
         incident("i0", K.MEMBER_JOINED, max_poll_interval_s=3.4e-308),

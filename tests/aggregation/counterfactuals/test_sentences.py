@@ -16,7 +16,7 @@ def test_static_membership_of_a_week() -> None:
     assert describe_change(change, 112, 6.9 * 86_400) == (
         "static membership (group.instance.id: one stable id for each member, with "
         "session.timeout.ms=45000) would have avoided 82 of 112 rebalances, 41 min unread "
-        "within a week"
+        "in 7 days"
     )
 
 

@@ -6,15 +6,18 @@ page, traces, metrics, records of incidents, and Spark's incidents.
 
 import asyncio
 import json
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
+import yaml
 from click.testing import CliRunner
 from opentelemetry.sdk.resources import Resource
 from pyspark.sql import SparkSession
@@ -30,18 +33,21 @@ from agent.hub.recorder_io import RecorderIO
 from agent.outputs.otlp.spans import spans
 from agent.web.api import ApiDependencies, routes
 from agent.web.pages.group import GroupQuery, group_content
+from aggregation.counterfactuals.best_changes import BestChanges
 from aggregation.incidents.amounts import LATE_S
 from aggregation.incidents.answers import answer_of
-from aggregation.incidents.incidents import Analysis, analyze
+from aggregation.incidents.incidents import Analysis, analyze, split_by_group
 from aggregation.incidents.records import IncidentRecord
 from aggregation.rebalances.counter import SETTLE_S, UNKNOWN
 from aggregation.rebalances.rebalances import ExplainedRebalance
+from aggregation.spark.report.proposals import FACTS, propose_changes
 from aggregation.spark.rollups.group_rebalances import (
     CARRIED,
     agents_last_seen,
     explain_by_day,
     group_rebalances,
 )
+from aggregation.spark.rollups.incident_rows import INCIDENT, incident_row
 from aggregation.spark.tables.schema import empty
 from metrics.model.sample import Sample, encode
 from metrics.model.signals import Signal, SignalKind
@@ -52,6 +58,7 @@ from tests.aggregation.incidents.test_incidents import reads
 from tests.aggregation.rebalances.test_rebalances import NEW, START, A, B, C, left, round_of
 from tests.aggregation.rebalances.test_rebalances import records as records_of
 from tests.aggregation.spark.conftest import table_of
+from tests.dashboards.test_rules import ALERTS, RULES, tool
 from tests.metrics.given import signal
 
 pytestmark = pytest.mark.spark
@@ -255,6 +262,65 @@ def test_metrics_records_and_traces(
         for each in whole.rebalances
     )
     assert traces(traced) == traces(whole.rebalances)
+
+
+def test_change_is_one_line_everywhere(
+    spark: SparkSession, records: list[Sample], whole: Analysis, tmp_path: Path
+) -> None:
+    (tmp_path / "s.jsonl").write_bytes(b"".join(map(encode, records)))
+    done = CliRunner().invoke(explain, [GROUP, "--from", str(tmp_path), "--output", "json"])
+    texts = [each["text"] for each in json.loads(done.stdout)["changes"]]
+
+    assert "would have avoided" in texts[0]
+    page = group_content(GroupQuery(group=GROUP, minutes=5), watched(records), Snapshot(at=NOW))
+    shown = "\n".join(page.advice)
+    assert all(text in shown for text in texts)
+    rows = [incident_row(each, "app") for each in whole.incidents]
+    spark.createDataFrame(
+        [tuple(row[name] for name in INCIDENT.names) for row in rows], INCIDENT
+    ).createOrReplaceTempView("incidents")
+    found = spark.sql(Template(FACTS).substitute(period="true")).collect()
+    assert [each.text for each in propose_changes([row.asDict() for row in found])] == texts
+    check_alert(tmp_path, whole, texts[0])
+
+
+def check_alert(folder: Path, whole: Analysis, text: str) -> None:
+    """Check that an alert's annotation is a text, from the metrics of a hub."""
+    best = BestChanges(10)
+    best.update({GROUP}, split_by_group(whole))
+    ((key, cost),) = best.avoidable().items()
+    own = {"group": key.group, "kafka_cluster": key.cluster}
+    names = own | {"setting": key.setting, "change": key.change}
+    values = {
+        "kafka_group_avoidable_rebalances": (names, cost.rebalances),
+        "kafka_group_avoidable_unread_partition_seconds": (names, cost.unread_s),
+        "kafka_group_remembered_rebalances": (own, cost.of_rebalances),
+        "kafka_group_remembered_seconds": (own, cost.within_s),
+    }
+    series = [
+        {"series": f"{name}{{{','.join(f'{k}={json.dumps(v)}' for k, v in labels.items())}}}",
+         "values": f"{value}x10"}
+        for name, (labels, value) in values.items()
+        if value is not None
+    ]  # fmt: skip
+    alert = {
+        "alert": "Any",
+        "expr": "group:kafka_group_remembered_rebalances:max",
+        "annotations": {"change": ALERTS["KafkaGroupIncident"]["annotations"]["change"]},
+    }
+    rules = {"groups": [{"name": "all", "rules": [*(r for r in RULES if "record" in r), alert]}]}
+    fires = {"exp_labels": own, "exp_annotations": {"change": text}}
+    look = {"alertname": "Any", "eval_time": "5m", "exp_alerts": [fires]}
+    test = {"interval": "1m", "input_series": series, "alert_rule_test": [look]}
+    (folder / "rules.yaml").write_text(yaml.safe_dump(rules))
+    (folder / "test.yaml").write_text(
+        yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": [test]})
+    )
+    ran = subprocess.run(
+        [tool("promtool"), "test", "rules", "test.yaml"],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def traces(rebalances: Iterable[ExplainedRebalance]) -> dict[object, tuple[object, ...]]:
