@@ -37,6 +37,8 @@ CASES: dict[str, tuple[list[str], dict[str, list[int]]]] = {
     "kafkajs": (["logs:m1.log"], {"m1": [*(1, 0) * 6, 6, 0]}),
     "leave-while-joining": (["logs:m2.log", "broker_log:server.log"], {"m2": [2, 0, 1, 6, 0]}),
     "maxpoll-default-level": (["logs:m1.log"], {"app": [5]}),
+    # the callback has the facility and the message, but no name of the client
+    "php-rdkafka": (["logs:m1.log"], {"m1": [2, 0, 1, 0, 5, 0, 1, 0, 6, 0]}),
     "re2j": (["logs:m1.log"], {"m1": [2, 0, 1, 0, 1, 10, 0, 1, 0, 8, 10, 0, 1, 0, 6, 0]}),
     # m1 waits for m2, which processes longer than its session and comes back
     "ruby-kafka-1.5": (
