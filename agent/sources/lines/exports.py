@@ -33,6 +33,10 @@ _YAML_TIME = re.compile(rb"(?m)^(?:receiveT|t)imestamp: ")
 
 _TAIL_HEADER = re.compile(rb"(?m)^==> ([\w./-]{1,255}\.(?:log|out|txt|err|json)) <==\r?$")
 _ENTITY = re.compile(rb"&(?:#39|#x27|quot|apos|gt|lt);")
+_XML = re.compile(
+    rb"\s{0,64}<(?!(?:!DOCTYPE html|html|body|pre|div|p|table|tbody|tr|td)\b)", re.IGNORECASE
+)
+"""An XML layout, whose entities are read with it; those of a page are replaced here."""
 _MARKED = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=\[?(?:19|20)\d\d-\d\d-)")
 _MARKS = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=[\[\d])|[ \t]*(?:`{1,3}|\*\*| \|)[ \t\r]*$")
 """Marks of a chat and of Markdown around a line."""
@@ -111,7 +115,7 @@ def _by_lines(blocks: Blocks, change: Callable[[bytes], bytes]) -> Blocks:
 
 
 def _has_entities(data: bytes) -> bool:
-    return _ENTITY.search(data) is not None and not data.lstrip().startswith(b"<")
+    return _ENTITY.search(data) is not None and _XML.match(data) is None
 
 
 def _replace_entities(data: bytes) -> bytes:
@@ -325,12 +329,27 @@ def _encode(found: Any) -> str:
 
 
 def _split_strings(data: bytes) -> Iterator[Any]:
-    """Yield the lines of a list of strings, which may be a field of an object."""
-    with contextlib.suppress(ValueError, RecursionError):
+    """Yield the lines of a list of strings, which may be a field of an object.
+
+    Where each line is such a list, its strings are the cells of one entry.
+    """
+    try:
         found = json.loads(data)
-        lists = found.values() if isinstance(found, dict) else (found,)
-        for each in lists:
-            yield from (text for text in each if isinstance(text, str))
+    except (ValueError, RecursionError):
+        yield from map(_join_cells, data.decode(errors="replace").splitlines())
+        return
+    lists = found.values() if isinstance(found, dict) else (found,)
+    for each in lists:
+        yield from (text for text in each if isinstance(text, str))
+
+
+def _join_cells(line: str) -> str:
+    """Return a list of strings as one line; any other line as it is."""
+    with contextlib.suppress(ValueError, RecursionError):
+        found = json.loads(line)
+        if isinstance(found, list) and all(isinstance(cell, str) for cell in found):
+            return " ".join(found)
+    return line
 
 
 def _split_json(data: bytes) -> Iterator[Any]:

@@ -8,6 +8,7 @@ fields of its message.
 """
 
 import re
+from ast import literal_eval
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from agent.sources.lines.byte_lists import read_text
 
 Json = dict[str, Any]
 
+_REPR_MAX_CHARS = 1 << 16
 _HOLE = re.compile(r"\{[@$]?(\w{1,64})(?:,-?\d{1,4})?(?::[^{}]{1,64})?\}")
 """A value's place in a template of Serilog."""
 TEMPLATES = ("@mt", "MessageTemplate", "messageTemplate")
@@ -126,6 +128,15 @@ def decode(text: str) -> Json | None:
     try:
         found = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):  # cut off, or nested without end
+        return _decode_repr(text) if text.startswith("{'") else None
+    return found if isinstance(found, dict) else None
+
+
+def _decode_repr(text: str) -> Json | None:
+    """Return a dictionary that Python printed; None for anything else."""
+    try:
+        found = literal_eval(text) if len(text) <= _REPR_MAX_CHARS else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -153,11 +164,10 @@ def read_entries(found: Json, depth: int = _DEPTH) -> Iterator[JsonEntry]:
 def split_export(found: Json, depth: int = _DEPTH) -> list[Json]:
     """Return the entries of an export as objects; the object itself where it is an entry."""
     if "values" in found and isinstance(found.get("stream"), dict):
-        return [
-            {"stream": found["stream"], "values": [pair]}
-            for pair in found["values"]
-            if isinstance(pair, list)
-        ]
+        pairs = [pair for pair in found["values"] if isinstance(pair, list) and pair]
+        if len(pairs) > 1 and str(pairs[0][0]) > str(pairs[-1][0]):  # Loki's default order
+            pairs.reverse()
+        return [{"stream": found["stream"], "values": [pair]} for pair in pairs]
     if "resourceLogs" in found or not depth or _read_message(found, depth) is not None:
         return [found]
     outer = {

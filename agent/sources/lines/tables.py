@@ -27,7 +27,13 @@ _ENOUGH_ROWS = 10
 _STAMP_CHARS = 40
 _STAMPS, _ANY_DAY = TimestampReader(None), 1.8e9
 _EPOCH = re.compile(r"\d{10}(?:\d{3}){0,3}(?:\.\d{1,9})?", re.ASCII)
-_TIME, _MESSAGE = "time", "message"
+_TIME, _MESSAGE, _HOST = "time", "message", "pod"
+_POD = re.compile(r"[a-z\d.-]{1,200}-[bcdf-hj-np-tv-xz2456789]{5}", re.ASCII)
+"""Kubernetes ends such a name with letters that form no word."""
+_HOSTS = frozenset(
+    ("pod", "pod name", "instance", "host", "host name", "hostname", "server", "machine",
+     "container", "container name", "task", "replica", "dyno")
+)  # fmt: skip
 
 
 def find_table(text: bytes) -> Split | None:
@@ -72,11 +78,19 @@ def _name_columns(head: bytes, delimiter: str) -> tuple[list[str], bool]:
     dated = is_dated.index(True)
     has_head = not _is_stamp(rows[0][dated])
     heads = rows[0] if has_head else [""] * len(columns)
-    names = [name.strip() or str(number) for number, name in enumerate(heads)]
+    names = [_name(name.strip()) or str(number) for number, name in enumerate(heads)]
     known = [number for number in texts if names[number] in MESSAGES]
+    pods = (number for number in texts if all(map(_POD.fullmatch, columns[number])))
+    if not has_head and (pod := next(pods, None)) is not None:
+        names[pod] = _HOST
     names[dated] = _TIME
     names[max(known or texts, key=lambda number: sum(map(len, columns[number])))] = _MESSAGE
     return names, has_head
+
+
+def _name(head: str) -> str:
+    """Return a column's name; that of a host as the stores write it."""
+    return _HOST if head.lower() in _HOSTS else head
 
 
 def _read_first_rows(head: bytes, delimiter: str) -> list[list[str]]:
@@ -85,7 +99,7 @@ def _read_first_rows(head: bytes, delimiter: str) -> list[list[str]]:
     if head[:1] in {b"{", b"[", b"<"}:
         return rows
     try:
-        rows.extend(islice(_read_rows(head, delimiter, strict=True), _ROWS))
+        rows.extend(islice(filter(None, _read_rows(head, delimiter, strict=True)), _ROWS))
     except csv.Error:
         if len(rows) < _ENOUGH_ROWS:  # else it is the last one, which is cut
             return []

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
+from agent.sources.lines.json_entry import decode
+
 Blocks = Iterator[tuple[bytes, float]]
 
 _MIN_WIDTH = 60
@@ -28,6 +30,8 @@ def find_width(head: bytes) -> int:
         return 0
     pairs = [pair for pair in pairwise(lines) if len(pair[0]) == width]
     begins = {line[:_BEGIN_BYTES] for line, _ in pairs}
+    if any(line.startswith(b"{") and decode(line.decode(errors="replace")) for line, _ in pairs):
+        return 0  # whole objects
     is_wrapped = bool(pairs) and not any(
         behind[:_BEGIN_BYTES] in begins or _TIME.search(behind, 0, _HEAD_BYTES)
         for line, behind in pairs

@@ -191,3 +191,62 @@ def test_thread_in_brackets_is_no_pod(tmp_path: Path) -> None:
     text = lines(lambda at, text: f"[pool-1-thread-{at.second % 2}] {log4j(at, text)}")
 
     assert replay(text, tmp_path)[0] == WANTED
+
+
+def test_loki_streams_that_are_newest_first_are_in_the_order_of_time(tmp_path: Path) -> None:
+    """That is the default of its API; one stream follows the other."""
+    streams = [
+        {
+            "stream": {"pod": f"p-{number}"},
+            "values": [
+                [f"{ms(at)}000000", log4j(at, text.replace("1111-", f"{number}111-"))]
+                for at, text in NEWEST_FIRST
+            ],
+        }
+        for number in (1, 2)
+    ]
+    text = json.dumps({"status": "success", "data": {"resultType": "streams", "result": streams}})
+
+    moves, hosts = replay(text, tmp_path)
+
+    assert sorted(moves) == sorted(WANTED * 2)
+    assert hosts == {"p-1", "p-2"}
+
+
+LISTS = {
+    "an entry a line": "\n".join(json.dumps([iso(at), "p-1", text]) for at, text in EVENTS),
+    "one list of all": json.dumps([log4j(at, text) for at, text in EVENTS]),
+    "Python's dictionaries": lines(lambda at, text: str({"time": iso(at), "msg": text})),
+}
+
+
+@pytest.mark.parametrize("form", LISTS)
+def test_lists_and_dictionaries_are_read(form: str, tmp_path: Path) -> None:
+    assert replay(LISTS[form], tmp_path)[0] == WANTED
+
+
+def test_objects_of_one_length_are_not_wrapped_lines(tmp_path: Path) -> None:
+    """Elasticsearch's bulk format has a short line before each."""
+    text = lines(
+        lambda at, text: '{"index":{}}\n' + json.dumps({"@timestamp": iso(at), "message": text})
+    )
+    longest = max(map(len, text.splitlines()))
+    text = "\n".join(
+        line if line == '{"index":{}}' else line[:-1].ljust(longest - 1) + "}"
+        for line in text.splitlines()
+    )
+
+    assert replay(text, tmp_path)[0] == WANTED
+
+
+@pytest.mark.parametrize("separator", [";", ",", "msg="])
+def test_message_of_python_behind_a_separator_is_read(separator: str, tmp_path: Path) -> None:
+    texts = (
+        (5, f"Received member id {MEMBER} for group pay; will retry join-group"),
+        (8, "Setting newly assigned partitions {TopicPartition('t', 0)} for group pay"),
+    )
+    text = "\n".join(
+        f"2026-11-20 13:20:{second:02},123;INFO{separator}{line}" for second, line in texts
+    )
+
+    assert replay(text, tmp_path)[0] == WANTED[:2]

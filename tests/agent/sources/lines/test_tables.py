@@ -13,6 +13,8 @@ from click.testing import CliRunner
 from agent.cli import main
 from agent.sources.lines.tables import find_table
 from agent.sources.lines.timestamps import TimestampReader
+from tests.agent.sources.lines.test_posted_forms import EVENTS, WANTED, iso, log4j
+from tests.agent.sources.lines.test_posted_forms import replay as replay_text
 
 GOLDEN = Path("tests/golden/dialects")
 RECORDED = ("librdkafka", "kafka-python-2.2-3.0", "java-consumer-3.0-4.3", "franz-go-1.7-1.22")
@@ -61,6 +63,23 @@ def test_table_is_read_as_the_log_in_it(form: str, name: str, tmp_path: Path) ->
 
     assert found == replay(log)
     assert found
+
+
+@pytest.mark.parametrize("head", [["Created", "Instance", "Entry"], []])
+def test_column_of_pods_keeps_replicas_apart(head: list[str], tmp_path: Path) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)
+    rows = [
+        [iso(at), f"payments-7d9f8b6c5-{pod}", log4j(at, line.replace("1111-", f"{number}111-"))]
+        for at, line in EVENTS
+        for number, pod in enumerate(("x2x9z", "k4m7q"))
+    ]
+    writer.writerows([head, *rows] if head else rows)
+
+    moves, hosts = replay_text(text.getvalue(), tmp_path)
+
+    assert sorted(moves) == sorted(WANTED * 2)
+    assert hosts == {"payments-7d9f8b6c5-x2x9z", "payments-7d9f8b6c5-k4m7q"}
 
 
 @pytest.mark.parametrize(
