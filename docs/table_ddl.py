@@ -1,8 +1,16 @@
-"""The tables' DDL for Trino and Athena: ``python -m docs.table_ddl trino|athena LOCATION``."""
+"""DDL of the tables for Trino and Athena: ``python -m docs.table_ddl ENGINE LOCATION [delta]``."""
 
 import sys
 
-from aggregation.spark.tables.ddl import TRINO_PRECISION, TRINO_SCHEMA, athena, trino, trino_sync
+from aggregation.spark.tables.ddl import (
+    TRINO_PRECISION,
+    TRINO_SCHEMA,
+    athena,
+    athena_delta,
+    trino,
+    trino_delta,
+    trino_sync,
+)
 from aggregation.spark.tables.dictionary import TABLES
 
 
@@ -15,7 +23,18 @@ def statements(engine: str, location: str) -> list[str]:
     return [TRINO_PRECISION, TRINO_SCHEMA, *(trino(table, location) for table in TABLES), *syncs]
 
 
+def delta_statements(engine: str, location: str) -> list[str]:
+    """Return the statements for tables of Delta, whose days need no sync."""
+    if engine == "athena":
+        return [athena_delta(table, location) for table in TABLES]
+    schema = TRINO_SCHEMA.replace("hive.", "delta.")
+    return [schema, *(trino_delta(table, location) for table in TABLES)]
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in {"trino", "athena"}:
+    makers = {(): statements, ("delta",): delta_statements}
+    make = makers.get(tuple(sys.argv[3:]))
+    if len(sys.argv) < 3 or make is None or sys.argv[1] not in {"trino", "athena"}:
         sys.exit(__doc__)
-    print(";\n\n".join(statements(*sys.argv[1:])) + ";")  # noqa: T201 - its output
+    made = make(*sys.argv[1:3])
+    print(";\n\n".join(made) + ";")  # noqa: T201 - its output

@@ -1,7 +1,8 @@
 """DDL of the tables for Trino and Athena, made of the data dictionary. Without Spark.
 
 Both read Parquet as it lies there: Trino by its Hive connector, Athena as external tables. Delta
-and Iceberg tables have their columns in their own metadata.
+tables have their columns in their own metadata, and are registered by their place. Tables in a
+catalog need nothing.
 """
 
 import re
@@ -53,6 +54,24 @@ def athena(table: str, location: str, database: str = "rebalances") -> str:
     return (
         f"CREATE EXTERNAL TABLE {database}.{table} (\n{columns}\n)\n"
         f"PARTITIONED BY (`{part}` date)\nSTORED AS PARQUET\nLOCATION {place}"
+    )
+
+
+def trino_delta(table: str, location: str, schema: str = "rebalances") -> str:
+    """Return the statement that registers a Delta table in Trino."""
+    place = _quote(f"{location}/{table}")
+    return (
+        f"CALL delta.system.register_table(schema_name => '{schema}', table_name => '{table}', "
+        f"table_location => {place})"
+    )
+
+
+def athena_delta(table: str, location: str, database: str = "rebalances") -> str:
+    """Return the statement that registers a Delta table in Athena."""
+    place = _quote_for_hive(f"{location}/{table}/")
+    return (
+        f"CREATE EXTERNAL TABLE {database}.{table}\nLOCATION {place}\n"
+        "TBLPROPERTIES ('table_type' = 'DELTA')"
     )
 
 

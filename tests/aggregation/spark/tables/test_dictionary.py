@@ -11,7 +11,7 @@ from aggregation.spark.rollups.rollups import ROLLUPS
 from aggregation.spark.tables.ddl import athena, trino
 from aggregation.spark.tables.dictionary import TABLES
 from aggregation.spark.tables.schema import QUARANTINE, RECORD
-from docs.table_ddl import statements
+from docs.table_ddl import delta_statements, statements
 
 SCHEMAS = {
     "transitions": RECORD,
@@ -65,3 +65,18 @@ def test_trino_gets_its_precision_and_its_schema_first() -> None:
     assert schema == "CREATE SCHEMA IF NOT EXISTS hive.rebalances"
     assert len(others) == 2 * len(TABLES)
     assert any("TIMESTAMP(6)" in each for each in others)
+
+
+def test_delta_tables_are_registered_by_their_place() -> None:
+    made = delta_statements("athena", "s3://b/t")
+    assert all(isinstance(each, exp.Create) for each in sqlglot.parse(";".join(made), "athena"))
+    assert [each.split("'")[1] for each in made] == [f"s3://b/t/{table}/" for table in TABLES]
+    schema, first, *others = delta_statements("trino", "s3://b/t")
+    assert (schema, len(others)) == (
+        "CREATE SCHEMA IF NOT EXISTS delta.rebalances",
+        len(TABLES) - 1,
+    )
+    assert first == (
+        "CALL delta.system.register_table(schema_name => 'rebalances', "
+        "table_name => 'transitions', table_location => 's3://b/t/transitions')"
+    )
