@@ -9,13 +9,15 @@
 #
 # Spark 4.1. DIR must be the same folder for driver and executors. Their Python (PYSPARK_PYTHON) needs
 # what the extra [spark] brings; WHEEL sends this program's own code, as a .zip beside it, for workers
-# import nothing from a .whl. FORMAT and KAFKA let Spark's Ivy
+# import nothing from a .whl. FORMAT, KAFKA and S3 let Spark's Ivy
 # fetch the jars (spark.jars.ivySettings names a mirror); more for spark-submit goes into SUBMIT_OPTIONS.
+# With `ingest --stored-in s3a://BUCKET/PATH` (S3=1) or a catalog's namespace, DIR of --tables is the driver's alone.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
 
 packages=()
 [ -z "${KAFKA:-}" ] || packages+=(org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3)
+[ -z "${S3:-}" ] || packages+=(org.apache.hadoop:hadoop-aws:3.4.2)
 case "${FORMAT:-parquet}" in
   parquet) ;;
   delta) packages+=(io.delta:delta-spark_4.1_2.13:4.4.0) ;;
