@@ -43,11 +43,15 @@ _TOPIC = "kafka://"
     help="Where the tables are: transitions, samples, quarantine.",
 )
 @click.option(
+    "--stored-in",
+    metavar="URL|CATALOG.NAMESPACE",
+    help="Keep the tables' rows there: s3a://BUCKET/PATH, or a namespace of an Iceberg catalog of "
+    "spark-defaults.conf; DIR remembers it [default: in DIR]",
+)
+@click.option(
     "--table-format",
     type=click.Choice(["parquet", "delta", "iceberg"]),
-    default="parquet",
-    show_default=True,
-    help="Delta and Iceberg fetch their jars once.",
+    help="Delta and Iceberg fetch their jars once [default: the one there is, or parquet]",
 )
 @click.option(
     "--kafka-properties",
@@ -73,7 +77,8 @@ _TOPIC = "kafka://"
 def ingest(  # noqa: PLR0913 - one argument an option
     places: tuple[str, ...],
     tables: Path,
-    table_format: str,
+    stored_in: str | None,
+    table_format: str | None,
     kafka_properties: Path | None,
     keep_days: int | None,
     metrics_listen: str | None,
@@ -94,16 +99,20 @@ def ingest(  # noqa: PLR0913 - one argument an option
     with spark_exit():
         from aggregation.spark.ingest.job import IngestConfig, ingest_session  # noqa: PLC0415
         from aggregation.spark.session.jars import Need  # noqa: PLC0415
-        from aggregation.spark.tables.schema import TableFormat  # noqa: PLC0415
+        from aggregation.spark.tables.table_place import TableFormat  # noqa: PLC0415
+        from aggregation.spark.tables.tables import open_tables  # noqa: PLC0415
 
         sources = _sources(places, kafka_properties)
         needs = {Need.KAFKA} if any(place.startswith(_TOPIC) for place in places) else set()
-        if table_format != TableFormat.PARQUET:
-            needs.add(Need(table_format))
+        given = None if table_format is None else TableFormat(table_format)
+        chosen = open_tables(tables, given, stored_in).format
+        if chosen is not TableFormat.PARQUET:
+            needs.add(Need(chosen))
         config = IngestConfig(
             sources=sources,
             tables=tables,
-            format=TableFormat(table_format),
+            format=given,
+            stored_in=stored_in,
             once=once,
             keep_days=keep_days,
             metrics_listen=metrics_listen,

@@ -56,10 +56,14 @@ def jars_of_tables(tables: Path, notify: Notify) -> tuple[Sequence[Path], Mappin
         SparkSetupError: jars cannot be fetched.
 
     """
+    from aggregation.spark.rollups.rollup_tables import rollup_format  # noqa: PLC0415
     from aggregation.spark.session.jars import Need  # noqa: PLC0415 - not at start-up
-    from aggregation.spark.tables.schema import TableFormat, formats  # noqa: PLC0415
+    from aggregation.spark.tables.schema import formats  # noqa: PLC0415
+    from aggregation.spark.tables.table_place import TableFormat, read_place  # noqa: PLC0415
     from aggregation.spark.tables.tables import session_settings  # noqa: PLC0415
 
-    found = formats(tables)
+    found = formats(tables) | {rollup_format(tables)}
     needs = [Need(each) for each in found - {TableFormat.PARQUET}]
-    return find_jars(needs, None, notify, offline=False), session_settings(found)
+    return find_jars(needs, None, notify, offline=False), session_settings(
+        found, read_place(tables)
+    )

@@ -15,7 +15,8 @@ from agent.cli.ingest import ingest
 from agent.cli.spark_jars import find_jars
 from aggregation.spark.session.jars import Need
 from aggregation.spark.session.session import spark_session
-from aggregation.spark.tables.schema import Table, TableFormat, read_table
+from aggregation.spark.tables.schema import Table, read_table
+from aggregation.spark.tables.table_place import TableFormat
 from aggregation.spark.tables.tables import session_settings
 
 

@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from agent.lab.broker import Cluster
-from aggregation.spark.tables.schema import TableFormat
+from aggregation.spark.tables.table_place import TableFormat
 from tests.agent.hub.test_hub import NEW, Process, lines, running
 
 _KILLS = int(os.environ.get("KILLS", "1"))

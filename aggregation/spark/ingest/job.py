@@ -30,8 +30,9 @@ from aggregation.spark.session.session import spark_session
 from aggregation.spark.tables.lock import table_lock
 from aggregation.spark.tables.maintenance import EVERY_S, Maintenance
 from aggregation.spark.tables.retention import retention_horizon
-from aggregation.spark.tables.schema import LATE, RECORD, Table, TableFormat
-from aggregation.spark.tables.tables import Tables, session_settings
+from aggregation.spark.tables.schema import LATE, RECORD, Table
+from aggregation.spark.tables.table_place import TableFormat
+from aggregation.spark.tables.tables import Tables, open_tables, session_settings
 from metrics.model.sample import SampleKind
 
 Notify = Callable[[str], None]
@@ -62,12 +63,26 @@ class IngestConfig:
 
     sources: Sequence[IngestSource]
     tables: Path
-    format: TableFormat = TableFormat.PARQUET
+    format: TableFormat | None = None
+    """Format of new tables; None means the one that the tables have, or Parquet."""
+    stored_in: str | None = None
+    """URL, or namespace of a Spark catalog, of the tables' rows; None: known, or the folder."""
     once: bool = False
     keep_days: int | None = None
     metrics_listen: str | None = None
     metrics_file: Path | None = None
     jars: Sequence[Path] = ()
+
+    def open_tables(self) -> Tables:
+        """Return the tables.
+
+        Raises:
+            SparkSetupError: the folder has others, or cannot be written to.
+
+        """
+        tables = open_tables(self.tables, self.format, self.stored_in)
+        tables.check()
+        return tables
 
     def checkpoint(self, source: IngestSource) -> Path:
         """Return the source's checkpoint folder; several sources can feed the same tables."""
@@ -114,7 +129,7 @@ class TableIngest:
 
     def __init__(self, spark: SparkSession, config: IngestConfig, notify: Notify) -> None:
         self._spark, self._config, self._notify = spark, config, notify
-        self._tables = Tables(folder=config.tables, format=config.format)
+        self._tables = config.open_tables()
         self._maintenance = Maintenance(
             tables=self._tables, keep_days=config.keep_days, notify=notify
         )
@@ -130,6 +145,7 @@ class TableIngest:
     def start(self) -> list[Stream]:
         """Clean up after a killed run and start the streams."""
         self._tables.clean()
+        self._tables.create(self._spark)
         if not self._config.once:
             for source in self._empty_sources():
                 self._notify(f"there is no spool file in {source} yet")
@@ -262,7 +278,7 @@ def ingest_session(config: IngestConfig, notify: Notify) -> Iterator[TableIngest
     """
     for source in config.sources:
         source.check()
-    Tables(folder=config.tables, format=config.format).check()
+    tables = config.open_tables()
     with (
         table_lock(config.tables, notify) as lock_fd,
         spark_session(
@@ -270,7 +286,7 @@ def ingest_session(config: IngestConfig, notify: Notify) -> Iterator[TableIngest
             notify,
             keep_fds=(lock_fd,),
             jars=config.jars,
-            settings=session_settings([config.format]),
+            settings=session_settings([tables.format], tables.place),
         ) as spark,
     ):
         job = TableIngest(spark, config, notify)

@@ -15,6 +15,7 @@ from aggregation.spark.report.section import Section
 from aggregation.spark.rollups.group_rebalances import INCIDENTS
 from aggregation.spark.rollups.preaggregations import FLAPPING, By, PreAggregation
 from aggregation.spark.rollups.rollup_store import RollupStore
+from aggregation.spark.rollups.rollup_tables import manifest_of
 from aggregation.spark.rollups.rollups import incident_rows, rebalance_rows, union
 from aggregation.spark.tables.lock import table_lock
 from aggregation.spark.tables.period import Period
@@ -96,7 +97,7 @@ def load_context(
 
     """
     store = RollupStore(spark, tables)
-    with table_lock(tables / "rollups", notify):
+    with table_lock(manifest_of(tables).folder, notify):
         store.update(notify)
     days = past_days(store.days(), datetime.now(UTC).date(), notify)
     period = _period(days, request)

@@ -14,12 +14,12 @@ from hashlib import sha256
 from pathlib import Path
 
 import msgspec
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from aggregation.spark.rollups.preaggregations import ROWS, By, PreAggregation, preaggregate
+from aggregation.spark.rollups.preaggregations import By, PreAggregation, preaggregate
 from aggregation.spark.rollups.rollup_manifest import PENDING, Manifest, RollupBatch
+from aggregation.spark.rollups.rollup_tables import RollupTables
 from aggregation.spark.tables.period import Period, month_end
-from aggregation.spark.tables.schema import empty, literal_path
 
 ORDER = ("what", "day", "group")
 """Order of rows in a file: a section's rows are adjacent, and pages of others are skipped."""
@@ -31,26 +31,25 @@ _LAYOUT = b"3"
 class Months:
     """The months of a folder of batches, each named by its first day."""
 
-    spark: SparkSession
+    rows: RollupTables
     manifest: Manifest
     folder: Path
 
-    def update(self, notify: Callable[[str], None]) -> None:
-        """Compute the complete months that are missing or stale."""
-        months, marked = Manifest(self.folder), self.manifest.entries()
+    def update(self, notify: Callable[[str], None]) -> list[date]:
+        """Compute the complete months that are missing or stale, and return them."""
+        done, marked = [], self.manifest.entries()
         for month, made_of in missing(self.manifest, self.folder).items():
             notify(f"rollups of {month:%B %Y}")
-            months.empty(month)
-            days = [self.manifest.of(day) for day in marked if day.replace(day=1) == month]
-            rows = preaggregate(self._read(days), month).coalesce(1)
-            in_order = rows.sortWithinPartitions("cut", *ORDER)
-            in_order.write.mode("append").partitionBy("cut").parquet(str(months.of(month)))
-            months.mark(month, made_of)
+            days = [day for day in marked if day.replace(day=1) == month]
+            rows = preaggregate(self.rows.read_rows(days), month).coalesce(1)
+            self.rows.replace_month(rows.sortWithinPartitions("cut", *ORDER), month)
+            Manifest(self.folder).mark(month, made_of)
+            done.append(month)
+        return done
 
     def rollups_of(self, periods: Sequence[Period], by: By) -> Mapping[PreAggregation, DataFrame]:
         """Return rows that give each pre-aggregation's queries the same results as all batches."""
-        months, marked = Manifest(self.folder), self.manifest.entries()
-        known = months.entries()
+        known, marked = Manifest(self.folder).entries(), self.manifest.entries()
         whole = [
             month
             for month, made_of in _over(marked).items()
@@ -58,17 +57,10 @@ class Months:
             and not any(_splits(period, month) for period in periods)
             and not any(_reaches_into(month, day, batch) for day, batch in marked.items())
         ]
-        days = [self.manifest.of(day) for day in marked if day.replace(day=1) not in whole]
+        days = [day for day in marked if day.replace(day=1) not in whole]
         return {
-            cut: self._read(
-                [*(months.of(m) / f"cut={cut.partition_name(by)}" for m in whole), *days]
-            )
-            for cut in PreAggregation
+            cut: self.rows.read_rows(days, whole, cut.partition_name(by)) for cut in PreAggregation
         }
-
-    def _read(self, folders: Sequence[Path]) -> DataFrame:
-        paths = [literal_path(folder) for folder in folders if folder.is_dir()]
-        return self.spark.read.schema(ROWS).parquet(*paths) if paths else empty(self.spark, ROWS)
 
 
 def missing(manifest: Manifest, folder: Path) -> Mapping[date, RollupBatch]:

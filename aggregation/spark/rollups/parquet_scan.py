@@ -19,7 +19,8 @@ from pyspark.sql import types as T  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.rollups.member_episodes import KINDS, MEMBER, SCOPES
 from aggregation.spark.session.workers import Batches, map_batches
-from aggregation.spark.tables.schema import Table, TableFormat, table_format
+from aggregation.spark.tables.schema import Table, table_format
+from aggregation.spark.tables.table_place import TableFormat
 from metrics.model.sample import SampleKind
 
 _SHARE_BYTES = 32 << 20

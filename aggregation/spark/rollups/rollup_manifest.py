@@ -1,10 +1,11 @@
-"""The manifest of rollup batches: a small file beside each batch's rows.
+"""The manifest of rollup batches: a small file for each batch, in Parquet beside its rows.
 
 Theory of operation. A batch is marked as pending before its rows change, and as complete after all
 of them are written. So a killed run leaves nothing that counts as complete. Spark ignores files
 with such names. A year of entries is read in a few milliseconds, without Spark.
 """
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -77,8 +78,6 @@ class Manifest:
         partial.write_bytes(msgspec.json.encode(batch))
         partial.replace(folder / _MARK)
 
-    def empty(self, day: date) -> None:
-        """Remove a batch's rows, after it is marked as pending."""
-        self.mark(day, PENDING)
-        for path in self.of(day).rglob("*.parquet"):
-            path.unlink()
+    def forget(self, batch: date) -> None:
+        """Remove a batch's entry, and its rows if they are beside it."""
+        shutil.rmtree(self.of(batch))

@@ -6,21 +6,19 @@ affected. A day's manifest entry is written after its rows, so a killed run coun
 Days with a missing source keep their rollups (`aggregation.spark.rollups.final_days`). Only
 computed days are read, so a day costs the same with a year before it.
 
-Under ``--tables``: ``rollups`` (`aggregation.spark.rollups.rollups`), ``rebalances`` and
+The tables (`aggregation.spark.rollups.rollup_tables`) are ``rollups``, ``rebalances`` and
 ``incidents`` (one row each), ``_carry`` and ``_months`` (`aggregation.spark.rollups.months`), all
 partitioned by ``batch``.
 """
 
-import shutil
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
-from pyspark.sql import types as T  # noqa: N812
 
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.rollups.daily_rebalances import day_after
@@ -30,9 +28,7 @@ from aggregation.spark.rollups.final_days import (
     find_changed_days,
     report_late,
 )
-from aggregation.spark.rollups.group_rebalances import CARRIED, INCIDENTS, REBALANCES
 from aggregation.spark.rollups.months import ORDER, Months, missing
-from aggregation.spark.rollups.open_episodes import CARRIED_PARTS
 from aggregation.spark.rollups.parquet_scan import files_of
 from aggregation.spark.rollups.preaggregations import By, PreAggregation
 from aggregation.spark.rollups.rollup_job import DayRange, compute
@@ -40,17 +36,14 @@ from aggregation.spark.rollups.rollup_manifest import (
     LAYOUT,
     NOTHING,
     PENDING,
-    Manifest,
     RollupBatch,
 )
-from aggregation.spark.rollups.rollups import ROLLUPS
+from aggregation.spark.rollups.rollup_tables import manifest_of, rollup_format, rollup_tables
 from aggregation.spark.tables.period import Period
 from aggregation.spark.tables.retention import retention_horizon
 from aggregation.spark.tables.schema import (
     Table,
-    empty,
     formats,
-    literal_path,
     read_days,
 )
 from aggregation.spark.tables.table_fingerprint import (
@@ -59,7 +52,7 @@ from aggregation.spark.tables.table_fingerprint import (
     fingerprints,
     parquet_fingerprints,
 )
-from aggregation.spark.tables.tables import check_local
+from aggregation.spark.tables.table_place import TableFormat, check_local, read_place
 
 RANGE_DAYS = 7
 """Days that are computed together: a worker holds a group's events of all of them."""
@@ -77,32 +70,25 @@ def check_tables(tables: Path) -> None:
 
     """
     check_local(tables)
-    if not any((tables / table).is_dir() for table in (Table.TRANSITIONS, Table.SAMPLES)):
+    is_here = any((tables / table).is_dir() for table in (Table.TRANSITIONS, Table.SAMPLES))
+    if not is_here and read_place(tables) is None:
         raise SparkSetupError(f"no tables in {str(tables)!r}; run rebalance-agent ingest first")
-    if not formats(tables) and not Manifest(tables / "rollups").complete_entries():
+    if not formats(tables) and not manifest_of(tables).complete_entries():
         raise SparkJobError(f"the tables in {str(tables)!r} are empty: there is nothing to report")
 
 
 def is_up_to_date(tables: Path) -> bool:
     """Return, without Spark, whether all is computed; False if only Spark could know."""
-    files, manifest = parquet_fingerprints(tables), Manifest(tables / "rollups")
-    if files is None:
+    files, manifest = parquet_fingerprints(tables), manifest_of(tables)
+    if files is None or rollup_format(tables) is not TableFormat.PARQUET:
         return False
     known = manifest.complete_entries()
     present = count_parquet(tables, find_changed_days(known, files))
-    if _final_entries(tables, known, files, present) or _stale(known, files):
+    rolled_up = count_rolled_up(tables / "rollups", present)
+    horizon = retention_horizon(tables)
+    if final_entries(known, files, (present, rolled_up), horizon) or _stale(known, files):
         return False
     return not missing(manifest, tables / "_months")
-
-
-def _final_entries(
-    tables: Path,
-    known: Mapping[date, RollupBatch],
-    files: Mapping[date, str],
-    present: Mapping[date, int],
-) -> dict[date, RollupBatch]:
-    rolled_up = count_rolled_up(tables / "rollups", present)
-    return final_entries(known, files, (present, rolled_up), retention_horizon(tables))
 
 
 def _stale(known: Mapping[date, RollupBatch], files: Mapping[date, str]) -> list[date]:
@@ -135,12 +121,12 @@ class RollupStore:
         """
         check_tables(tables)
         self._spark, self._tables = spark, tables
-        self._manifest = Manifest(tables / "rollups")
-        self._months = Months(spark, self._manifest, tables / "_months")
+        self._manifest, self._rows = manifest_of(tables), rollup_tables(spark, tables)
+        self._months = Months(self._rows, self._manifest, tables / "_months")
 
     def rollups(self) -> DataFrame:
         """Return the table of rollups."""
-        return self._read("rollups", ROLLUPS)
+        return self._rows.read("rollups")
 
     def rollups_of(self, by: By, *periods: Period) -> Mapping[PreAggregation, DataFrame]:
         """Return equivalent rollups of these periods with fewer rows, without ``batch``."""
@@ -152,14 +138,17 @@ class RollupStore:
 
     def rebalances(self) -> DataFrame:
         """Return all rebalances of groups, one row each."""
-        return self._read("rebalances", REBALANCES)
+        return self._rows.read("rebalances")
 
     def incidents(self) -> DataFrame:
         """Return all incidents of groups, one row each."""
-        return self._read("incidents", INCIDENTS)
+        return self._rows.read("incidents")
 
     def update(self, notify: Notify) -> list[date]:
         """Compute missing and stale batches and return their days."""
+        is_first = not self._manifest.entries()
+        if is_first:
+            self._rows.create()
         files = fingerprints(self._spark, self._tables)
         self._close_days(files, notify)
         done: list[date] = []
@@ -167,14 +156,16 @@ class RollupStore:
             notify(f"rollups of {span[0]}" + (f" to {span[-1]}" if span[1:] else ""))
             self._compute(span, files)
             done += span
-        self._months.update(notify)
+        if self._months.update(notify) and not is_first:
+            self._rows.expire()  # once a month is often enough
         return done
 
     def _close_days(self, files: Mapping[date, str], notify: Notify) -> None:
         """Mark days as final if a part of their source is gone."""
         known = self._manifest.complete_entries()
         present = count_records(self._spark, self._tables, find_changed_days(known, files))
-        entries = _final_entries(self._tables, known, files, present)
+        counts = present, self._rows.count_records(present)
+        entries = final_entries(known, files, counts, retention_horizon(self._tables))
         for day, entry in entries.items():
             self._manifest.mark(day, entry)
         report_late(entries, notify)
@@ -191,8 +182,8 @@ class RollupStore:
         asked = DayRange(
             days=tuple(span),
             before=before,
-            carried=self._of("_carry/groups", CARRIED, before),
-            parts=self._of("_carry/members", CARRIED_PARTS, before),
+            carried=self._rows.read_batch("_carry/groups", before),
+            parts=self._rows.read_batch("_carry/members", before),
             transitions=read_days(self._spark, self._tables, Table.TRANSITIONS, span),
             samples=read_days(self._spark, self._tables, Table.SAMPLES, span),
             files=files_of(self._tables, Table.TRANSITIONS, span),
@@ -200,19 +191,23 @@ class RollupStore:
         batches = [*span, day_after(span[-1])] if is_last else span
         # if days follow, the batch after the last day stays as it is
         over = [d for d, b in self._manifest.entries().items() if b == PENDING] if is_last else []
-        self._forget(batches, over)
+        replaced = {*batches, *over}
+        self._rows.begin(replaced)
         with compute(asked, batches) as found:
-            self._append("_carry/groups", found.carried)
-            self._append("_carry/members", found.parts)
-            self._append("rebalances", found.rebalances)
-            self._append("incidents", found.incidents)
+            self._rows.replace("_carry/groups", found.carried, replaced)
+            self._rows.replace("_carry/members", found.parts, replaced)
+            self._rows.replace("rebalances", found.rebalances, replaced)
+            self._rows.replace("incidents", found.incidents, replaced)
             carries = self._digests(found.carried, found.parts)
             starts = found.rebalances.select("batch", "day").unionAll(
                 found.incidents.select("batch", "day")
             )
             began = starts.groupBy("batch").agg(F.min("day").alias("day")).collect()
             rows = found.rollups.hint("rebalance", "batch")
-            self._append("rollups", rows.sortWithinPartitions("batch", *ORDER))
+            in_order = rows.sortWithinPartitions("batch", *ORDER)
+            self._rows.replace("rollups", in_order, replaced)
+        for day in replaced - {*batches}:
+            self._manifest.forget(day)
         came, since = known.get(before, NOTHING).carries, {row.batch: row.day for row in began}
         for day in span:
             went = carries.get(day, "")
@@ -234,30 +229,3 @@ class RollupStore:
             for row in hashes.collect():
                 found[row.batch].append(f"{row.x:x}")
         return {batch: " ".join(each) for batch, each in found.items()}
-
-    def _of(self, name: str, schema: T.StructType, batch: date) -> DataFrame:
-        folder = self._tables / name / f"batch={batch}"
-        if not folder.is_dir():
-            return empty(self._spark, schema)
-        base = str(folder.parent)
-        return (
-            self._spark.read.schema(schema).option("basePath", base).parquet(literal_path(folder))
-        )
-
-    def _read(self, name: str, schema: T.StructType) -> DataFrame:
-        folder = self._tables / name
-        if not any(folder.glob("batch=*")):
-            return empty(self._spark, schema)
-        return self._spark.read.schema(schema).parquet(literal_path(folder))
-
-    def _forget(self, batches: Sequence[date], over: Sequence[date]) -> None:
-        """Remove all rows of batches that are recomputed now, and of batches that are obsolete."""
-        for batch in {*batches, *over}:
-            self._manifest.empty(batch)
-            for name in ("rebalances", "incidents", "_carry/groups", "_carry/members"):
-                shutil.rmtree(self._tables / name / f"batch={batch}", ignore_errors=True)
-        for batch in set(over) - set(batches):
-            shutil.rmtree(self._manifest.of(batch))
-
-    def _append(self, name: str, rows: DataFrame) -> None:
-        rows.write.mode("append").partitionBy("batch").parquet(str(self._tables / name))

@@ -19,7 +19,8 @@ from pyspark.sql import SparkSession
 
 from aggregation.spark.tables.atomic_swap import exchange
 from aggregation.spark.tables.retention import raise_horizon
-from aggregation.spark.tables.schema import COLUMNS, Table, TableFormat, literal_path, table_format
+from aggregation.spark.tables.schema import COLUMNS, Table, literal_path, table_format
+from aggregation.spark.tables.table_place import TableFormat
 from aggregation.spark.tables.tables import Tables
 
 EVERY_S = 3600.0
@@ -64,7 +65,7 @@ class Maintenance:
                         self.notify(f"{table}: {folder.name} is older than {first} and was removed")
                 shutil.rmtree(work)
             case TableFormat.DELTA | TableFormat.ICEBERG:
-                name = self.tables.name(spark, table)
+                name = self.tables.lake(table).name(spark)
                 spark.sql(f"DELETE FROM {name} WHERE day < date'{first}'")  # noqa: S608 - ours
 
     def _merge(self, spark: SparkSession, table: Table) -> None:
@@ -112,18 +113,18 @@ class Maintenance:
             day = file.rpartition("/")[0]
             days[day] = days.get(day, 0) + 1
         if max(days.values(), default=0) >= MIN_FILES:
-            name = self.tables.name(spark, table)
-            spark.sql(f"OPTIMIZE {name}")
-            spark.sql(f"VACUUM {name}")  # removes files that were replaced a week ago
+            lake = self.tables.lake(table)
+            spark.sql(f"OPTIMIZE {lake.name(spark)}")
+            lake.expire(spark)
             self.notify(f"{table}: small files merged")
 
     def _merge_iceberg(self, spark: SparkSession, table: Table) -> None:
-        catalog, _, name = self.tables.name(spark, table).partition(".")
+        lake = self.tables.lake(table)
+        catalog, _, name = lake.name(spark).partition(".")
         options = f"map('min-input-files', '{MIN_FILES}')"
         (done,) = spark.sql(
             f"CALL {catalog}.system.rewrite_data_files(table => '{name}', options => {options})"
         ).collect()
         if done.rewritten_data_files_count:
-            # removes files that were replaced five days ago
-            spark.sql(f"CALL {catalog}.system.expire_snapshots(table => '{name}')").collect()
+            lake.expire(spark)
             self.notify(f"{table}: {done.rewritten_data_files_count} small files merged")

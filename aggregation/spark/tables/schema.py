@@ -18,6 +18,8 @@ import msgspec
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
 
+from aggregation.spark.tables.lake_table import LakeTable
+from aggregation.spark.tables.table_place import TableFormat, folder_format, read_place
 from metrics.model.sample import Sample
 
 if TYPE_CHECKING:
@@ -79,43 +81,34 @@ PARSED = T.StructType(
 COLUMNS = {Table.TRANSITIONS: RECORD, Table.SAMPLES: RECORD, Table.QUARANTINE: QUARANTINE}
 
 
-class TableFormat(StrEnum):
-    """The format of a table's folder."""
-
-    PARQUET = "parquet"
-    DELTA = "delta"
-    ICEBERG = "iceberg"
-
-
-_SIGNS = {
-    TableFormat.DELTA: "_delta_log/*.json",
-    TableFormat.ICEBERG: "metadata/v*.metadata.json",
-    TableFormat.PARQUET: "day=*",
-}
-"""Files in a table's folder after its first commit."""
-
-
 def table_format(tables: Path, table: Table) -> TableFormat | None:
     """Return a table's format; None if nothing was ever written to it."""
-    folder = tables / table
-    return next((f for f, sign in _SIGNS.items() if any(folder.glob(sign))), None)
+    place = read_place(tables)
+    return folder_format(tables / table) if place is None else place.format
 
 
 def formats(tables: Path) -> set[TableFormat]:
-    """Return the formats of all tables in the folder."""
+    """Return the formats of all tables."""
     return {found for table in Table if (found := table_format(tables, table)) is not None}
+
+
+def lake_table(tables: Path, table: str, own_format: TableFormat) -> LakeTable:
+    """Return a table of Delta or Iceberg, wherever the rows of the folder's tables are."""
+    place = read_place(tables)
+    stored_in = str(tables.resolve()) if place is None else place.stored_in
+    return LakeTable(stored_in=stored_in, format=own_format, table=table)
 
 
 def read_table(spark: "SparkSession", tables: Path, table: Table) -> "DataFrame":
     """Return the table; it is empty if nothing was ever written to it."""
-    columns, path = COLUMNS[table], tables / table
+    columns = COLUMNS[table]
     match table_format(tables, table):
         case None:
             return empty(spark, columns)
         case TableFormat.PARQUET:
-            return spark.read.schema(columns).parquet(literal_path(path))
+            return spark.read.schema(columns).parquet(literal_path(tables / table))
         case other:
-            return spark.read.format(other).load(str(path.resolve())).select(columns.fieldNames())
+            return lake_table(tables, table, other).read(spark).select(columns.fieldNames())
 
 
 def read_days(

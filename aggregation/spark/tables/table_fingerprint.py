@@ -14,12 +14,12 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.tables.schema import (
     Table,
-    TableFormat,
     formats,
     read_days,
     read_table,
     table_format,
 )
+from aggregation.spark.tables.table_place import TableFormat
 
 _DAY = re.compile(r"/day=(\d{4}-\d\d-\d\d)/([^/]+)$")
 

@@ -9,13 +9,11 @@ and their ids count. There is one writer at a time (`lock`).
 """
 
 import os
-import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from functools import reduce
-from hashlib import sha256
 from operator import or_
 from pathlib import Path
 
@@ -23,15 +21,25 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.spark.errors import SparkSetupError
-from aggregation.spark.tables.dictionary import TABLES as DICTIONARY
+from aggregation.spark.tables.lake_table import LakeTable
 from aggregation.spark.tables.period import MICROS, days_between
 from aggregation.spark.tables.schema import (
     COLUMNS,
     Table,
-    TableFormat,
+    empty,
+    formats,
+    lake_table,
     read_days,
     read_table,
     table_format,
+)
+from aggregation.spark.tables.table_place import (
+    TableFormat,
+    TablePlace,
+    check_local,
+    choose_place,
+    keep_place,
+    read_place,
 )
 
 APART_S = 300
@@ -41,7 +49,7 @@ Two agents that see one event write its time, or the time of their last periodic
 A log's event can be that late (``max.poll.interval.ms``). A record with a more distant time is
 separate, and reports then count its episode as a gap.
 """
-_CATALOG = "spark.sql.catalog."
+_CHECKED_FILES = {"spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem"}
 _SETTINGS = {
     TableFormat.PARQUET: {},
     TableFormat.DELTA: {
@@ -58,46 +66,72 @@ _SETTINGS = {
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         ),
         # Iceberg needs the file system's scheme, which the raw one does not report
-        "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
+        **_CHECKED_FILES,
     },
 }
-# Iceberg keeps one metadata file per commit, and an ingest commits every few seconds.
-_ICEBERG_PROPERTIES = {
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "20",
-}
 
 
-def session_settings(formats: Iterable[TableFormat]) -> dict[str, str]:
+def session_settings(
+    formats: Iterable[TableFormat], place: TablePlace | None = None
+) -> dict[str, str]:
     """Return the settings that a session needs to read and write such tables."""
-    return {name: value for each in formats for name, value in _SETTINGS[each].items()}
+    found = {name: value for each in formats for name, value in _SETTINGS[each].items()}
+    # S3A buffers what it uploads in files, for which it wants no raw file system
+    return found if place is None else found | _CHECKED_FILES
+
+
+def open_tables(
+    folder: Path, table_format: TableFormat | None = None, stored_in: str | None = None
+) -> "Tables":
+    """Return the tables of a folder, in their own place and format or else in the given ones.
+
+    Raises:
+        SparkSetupError: the folder has others, or tables cannot be in this place.
+
+    """
+    check_local(folder)
+    place = choose_place(folder, stored_in, table_format)
+    known = {place.format} if place is not None else formats(folder)
+    chosen = table_format or next(iter(known), TableFormat.PARQUET)
+    if known - {chosen}:
+        raise SparkSetupError(
+            f"the tables in {str(folder)!r} are of format {', '.join(sorted(known))}, wanted "
+            f"{chosen}; leave out --table-format or give another --tables"
+        )
+    if stored_in is not None and read_place(folder) is None and formats(folder):
+        raise SparkSetupError(f"{str(folder)!r} has tables in itself; give another --tables")
+    return Tables(folder=folder, format=chosen, place=place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The tables of one folder; new ones get ``format``."""
+    """The tables of one folder; new ones get ``format``, and are in ``place`` if there is one."""
 
     folder: Path
     format: TableFormat = TableFormat.PARQUET
+    place: TablePlace | None = None
 
     def check(self) -> None:
-        """Check that existing tables can take new rows.
+        """Check that the folder can take new rows.
 
         Raises:
-            SparkSetupError: a table has another format, is no folder, or cannot be written to.
+            SparkSetupError: a table is no folder, or cannot be written to.
 
         """
-        check_local(self.folder)
         for table in Table:
             place = self.folder / table
             if place.exists() and not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
                 raise SparkSetupError(f"{place} is no folder that can be written to")
-            found = table_format(self.folder, table)
-            if found not in {None, self.format}:
-                raise SparkSetupError(
-                    f"{self.folder / table} is a table of format {found}, wanted {self.format}; "
-                    "give --table-format or another --tables"
+
+    def create(self, spark: SparkSession) -> None:
+        """Create all tables of a place, then keep it."""
+        if self.place is not None and read_place(self.folder) is None:
+            for table in Table:
+                lake = LakeTable(
+                    stored_in=self.place.stored_in, format=self.place.format, table=table
                 )
+                lake.create(empty(spark, COLUMNS[table]), ["day"])
+            keep_place(self.folder, self.place)
 
     def clean(self) -> None:
         """Remove unfinished files of a killed run; no reader looks into them."""
@@ -123,60 +157,20 @@ class Tables:
             new.unpersist()
         return count
 
-    def name(self, spark: SparkSession, table: Table) -> str:
-        """Return the SQL name of a Delta or Iceberg table; Iceberg's catalog is the folder."""
-        place = str(self.folder.resolve())
-        if self.format is TableFormat.DELTA:
-            return f"delta.`{place.replace('`', '``')}/{table}`"
-        catalog = f"tables_{sha256(place.encode()).hexdigest()[:12]}"
-        spark.conf.set(_CATALOG + catalog, "org.apache.iceberg.spark.SparkCatalog")
-        spark.conf.set(f"{_CATALOG}{catalog}.type", "hadoop")
-        spark.conf.set(f"{_CATALOG}{catalog}.warehouse", place)
-        return f"{catalog}.{table}"
+    def lake(self, table: Table) -> LakeTable:
+        """Return a table of Delta or Iceberg."""
+        return lake_table(self.folder, table, self.format)
 
     def _write(self, rows: DataFrame, table: Table) -> None:
-        if self.format is not TableFormat.PARQUET and table_format(self.folder, table) is None:
-            self._create(with_comments(rows.limit(0), table), table)
-        if self.format is TableFormat.ICEBERG:
-            sort_for_write(rows).writeTo(self.name(rows.sparkSession, table)).append()
+        in_order = sort_for_write(rows)
+        if self.format is TableFormat.PARQUET:
+            writer = in_order.write.mode("append").partitionBy("day")
+            writer.parquet(str(self.folder / table))
             return
-        writer = sort_for_write(rows).write.format(self.format).mode("append").partitionBy("day")
-        writer.save(str(self.folder / table))
-
-    def _create(self, empty: DataFrame, table: Table) -> None:
-        """Commit an empty table, so that a first append never leaves files without a commit."""
-        if self.format is TableFormat.DELTA:
-            writer = empty.write.format(self.format).mode("append").partitionBy("day")
-            writer.save(str(self.folder / table))
-            return
-        creation = empty.writeTo(self.name(empty.sparkSession, table)).using(self.format)
-        for key, value in _ICEBERG_PROPERTIES.items():
-            creation = creation.tableProperty(key, value)
-        creation.partitionedBy(F.col("day")).createOrReplace()
-
-
-def with_comments(rows: DataFrame, table: Table) -> DataFrame:
-    """Return rows with columns that carry their text of the data dictionary."""
-    described = DICTIONARY[table]
-    return rows.select(
-        *(
-            F.col(f"`{name}`").alias(name, metadata={"comment": described[name].comment})
-            for name in rows.columns
-        )
-    )
-
-
-def check_local(tables: Path) -> None:
-    """Check that a folder of tables is no URL, of which a path would make a local folder.
-
-    Raises:
-        SparkSetupError: it is one.
-
-    """
-    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]+:/", str(tables)):
-        raise SparkSetupError(
-            f"{str(tables)!r} is a URL: tables are on a local or mounted file system"
-        )
+        lake = self.lake(table)
+        if table_format(self.folder, table) is None:
+            lake.create(rows.limit(0), ["day"])
+        lake.append(in_order)
 
 
 def drop_known(rows: DataFrame, known: DataFrame) -> DataFrame:

@@ -1,6 +1,7 @@
 """One Spark session for all tests that need one."""
 
 import gc
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -8,7 +9,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from agent.cli.spark_jars import find_jars
+from aggregation.spark.errors import SparkSetupError
 from aggregation.spark.ingest.record_parser import read_line
+from aggregation.spark.session.jars import Need
 from aggregation.spark.session.session import spark_session
 from aggregation.spark.tables.schema import RECORD
 from metrics.model.sample import Sample, encode
@@ -39,6 +43,16 @@ def spark() -> Iterator[SparkSession]:
         patch.setenv("JAVA_TOOL_OPTIONS", QUICK_JVM)
         with spark_session("tests", lambda _: None) as session:
             yield session
+
+
+def need_jars(need: Need) -> None:
+    """Skip a test whose jars cannot be fetched, outside of CI."""
+    try:
+        find_jars([need], None, print, offline=False)
+    except SparkSetupError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"no jars: {error}")
 
 
 def table_of(spark: SparkSession, samples: Sequence[Sample]) -> DataFrame:

@@ -18,7 +18,8 @@ from aggregation.spark.session.jars import Need
 from aggregation.spark.session.session import spark_session
 from aggregation.spark.tables import maintenance as upkeep
 from aggregation.spark.tables.maintenance import Maintenance
-from aggregation.spark.tables.schema import Table, TableFormat
+from aggregation.spark.tables.schema import Table
+from aggregation.spark.tables.table_place import TableFormat
 from aggregation.spark.tables.tables import Tables, session_settings
 from tests.aggregation.spark.conftest import table_of
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client
@@ -31,13 +32,13 @@ SMALL_FILES = 2
 def files(spark: SparkSession, tables: Tables) -> int:
     """Count the files that a table consists of."""
     if tables.format is TableFormat.ICEBERG:
-        return spark.table(f"{tables.name(spark, TABLE)}.files").count()
+        return spark.table(f"{tables.lake(TABLE).name(spark)}.files").count()
     return len(tables.read(spark, TABLE).inputFiles())
 
 
 def comment(spark: SparkSession, tables: Tables) -> str | None:
     """Return the comment of a column, from the table's own metadata."""
-    described = spark.sql(f"DESCRIBE TABLE {tables.name(spark, TABLE)}")
+    described = spark.sql(f"DESCRIBE TABLE {tables.lake(TABLE).name(spark)}")
     (row,) = described.where("col_name = 'ts'").collect()
     text: str | None = row["comment"]
     return text

@@ -16,8 +16,9 @@ from aggregation.spark.ingest.spool_reader import LINKED
 from aggregation.spark.ingest.spool_source import SpoolSource
 from aggregation.spark.tables.lock import table_lock
 from aggregation.spark.tables.maintenance import Maintenance
-from aggregation.spark.tables.schema import Table, TableFormat, read_table
-from aggregation.spark.tables.tables import Tables, drop_known
+from aggregation.spark.tables.schema import Table, read_table
+from aggregation.spark.tables.table_place import TableFormat
+from aggregation.spark.tables.tables import Tables, drop_known, open_tables
 from metrics.model.sample import Sample, SampleKind, Scope, encode, format_time
 from metrics.model.status import RebalanceStatus as S
 from metrics.tracking.status_track import StatusConfig
@@ -214,8 +215,8 @@ def test_times_at_the_ends_of_the_calendar_are_looked_around(frame: Frame, tmp_p
 def test_table_of_another_format_is_left_alone(ingest: Ingest) -> None:
     write_spool(ingest.spool, history())
     ingest.run()
-    with pytest.raises(SparkSetupError, match="is a table of format parquet, wanted delta"):
-        Tables(folder=ingest.tables, format=TableFormat.DELTA).check()
+    with pytest.raises(SparkSetupError, match="of format parquet, wanted delta"):
+        open_tables(ingest.tables, TableFormat.DELTA)
 
 
 def test_other_files_and_folders_are_left_alone(ingest: Ingest) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from aggregation.spark.errors import SparkSetupError
 from aggregation.spark.ingest.spool_source import SpoolSource
-from aggregation.spark.tables.tables import Tables
+from aggregation.spark.tables.tables import open_tables
 from tests.aggregation.spark.histories import write_lines
 
 
@@ -38,4 +38,4 @@ def test_hidden_and_other_files_are_none_of_a_spool(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["s3a://bucket/tables", "hdfs://host/tables"])
 def test_tables_at_a_url_are_refused(url: str) -> None:
     with pytest.raises(SparkSetupError, match="is a URL"):
-        Tables(folder=Path(url)).check()
+        open_tables(Path(url))

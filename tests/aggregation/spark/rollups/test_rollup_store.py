@@ -21,6 +21,7 @@ from aggregation.spark.rollups.months import Months
 from aggregation.spark.rollups.preaggregations import ROWS, By, PreAggregation, preaggregate
 from aggregation.spark.rollups.rollup_manifest import PENDING, Manifest, RollupBatch
 from aggregation.spark.rollups.rollup_store import RollupStore, is_up_to_date
+from aggregation.spark.rollups.rollup_tables import ParquetRollups
 from aggregation.spark.rollups.rollups import ROLLUPS
 from aggregation.spark.tables.period import Period
 from aggregation.spark.tables.schema import QUARANTINE, empty
@@ -317,7 +318,9 @@ def test_a_month_is_made_again_when_a_day_of_it_is(months: Tables, tmp_path: Pat
     said: list[str] = []
     Manifest(folder / "rollups").mark(date(2026, 1, 20), RollupBatch(files="", carries="other"))
     Manifest(folder / "rollups").mark(date(2025, 12, 3), PENDING)
-    over = Months(months.spark, Manifest(folder / "rollups"), folder / "_months")
+    over = Months(
+        ParquetRollups(months.spark, folder), Manifest(folder / "rollups"), folder / "_months"
+    )
 
     over.update(said.append)
 

@@ -1,0 +1,121 @@
+"""The place of tables: a folder, a URL, or a namespace of a Spark catalog. Without Spark.
+
+Theory of operation. ``--tables`` is a local folder. It has the lock, the names of files that were
+read, the retention horizon and the marks of rollups. Rows are in it, too, unless they are stored
+elsewhere. Then a file in the folder has the place and the format, so each later command finds them.
+It is written after the tables were created there, so a table of such a place always exists.
+"""
+
+import re
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from aggregation.spark.errors import SparkSetupError
+
+_FILE = "_stored_in.json"
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
+_NAMESPACE = re.compile(r"\w+(\.\w+)+")
+
+
+class TableFormat(StrEnum):
+    """The format of a table."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
+    ICEBERG = "iceberg"
+
+
+class TablePlace(msgspec.Struct, frozen=True):
+    """Where the rows of all tables are, if not in the folder, and their format."""
+
+    stored_in: str
+    format: TableFormat
+
+
+_SIGNS = {
+    TableFormat.DELTA: "_delta_log/*.json",
+    TableFormat.ICEBERG: "metadata/v*.metadata.json",
+    TableFormat.PARQUET: "day=*",
+}
+"""Files in a table's folder after its first commit."""
+
+
+def folder_format(folder: Path) -> TableFormat | None:
+    """Return the format of a table in a folder; None if nothing was ever written to it."""
+    return next((f for f, sign in _SIGNS.items() if any(folder.glob(sign))), None)
+
+
+def read_place(tables: Path) -> TablePlace | None:
+    """Return where the rows of a folder's tables are; None if they are in the folder."""
+    path = tables / _FILE
+    return msgspec.json.decode(path.read_bytes(), type=TablePlace) if path.exists() else None
+
+
+def keep_place(tables: Path, place: TablePlace) -> None:
+    """Write atomically where the rows are."""
+    partial = tables / f"{_FILE}.part"
+    partial.write_bytes(msgspec.json.encode(place))
+    partial.replace(tables / _FILE)
+
+
+def choose_place(
+    tables: Path, wanted: str | None, table_format: TableFormat | None
+) -> TablePlace | None:
+    """Return the place of a folder's tables: the known one, else the one that is wanted.
+
+    Raises:
+        SparkSetupError: the folder has another place, or tables cannot be in this one.
+
+    """
+    known, named = read_place(tables), None if wanted is None else wanted.rstrip("/")
+    if known is not None:
+        if named not in {None, known.stored_in}:
+            raise SparkSetupError(
+                f"the tables of {str(tables)!r} are stored in {known.stored_in}, not in {named}; "
+                "give another --tables"
+            )
+        return known
+    if named is None:
+        return None
+    if is_catalog(named):
+        table_format = table_format or TableFormat.ICEBERG
+        if table_format is not TableFormat.ICEBERG:
+            raise SparkSetupError(
+                f"tables in a catalog ({named}) are Iceberg's, not {table_format}"
+            )
+    elif not is_url(named):
+        raise SparkSetupError(
+            f"--stored-in {named!r}: wanted a URL or CATALOG.NAMESPACE; --tables alone is a folder"
+        )
+    if table_format in {None, TableFormat.PARQUET}:
+        raise SparkSetupError(
+            f"tables at a URL ({named}) need commits, which Parquet has not: give --table-format "
+            "delta or iceberg"
+        )
+    return TablePlace(named, table_format)
+
+
+def is_url(place: str) -> bool:
+    """Return whether a text is a URL."""
+    return _URL.match(place) is not None
+
+
+def is_catalog(place: str) -> bool:
+    """Return whether a text names a namespace of a catalog."""
+    return _NAMESPACE.fullmatch(place) is not None
+
+
+def check_local(tables: Path) -> None:
+    """Check that a folder of tables is no URL, of which a path would make a local folder.
+
+    Raises:
+        SparkSetupError: it is one.
+
+    """
+    if is_url(str(tables)):
+        raise SparkSetupError(
+            f"{str(tables)!r} is a URL: --tables is a local or mounted folder, and `ingest "
+            "--stored-in URL` stores its rows elsewhere"
+        )
