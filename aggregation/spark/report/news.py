@@ -26,7 +26,7 @@ _ORDER = (
     *("software", "version", "image", "incident", "members", "partitions", "assignors"),
 )
 """Changes of equal number: what people did comes before what follows from it; others are last."""
-_LEVEL_OF_ALL, _LEVEL_OF_GROUPS = 0.03, 0.02
+LEVEL_OF_ALL, _LEVEL_OF_GROUPS = 0.03, 0.02
 """Reports that name a change where there is none: 5 % at most, as these add up to."""
 _MIN_VANISHED = timedelta(days=2)
 """A group without a record on the last day alone may only be quiet."""
@@ -85,9 +85,7 @@ def find_news(rows: Rows, days: Sequence[date], period: Period, by: str) -> list
     of_groups = {key: value for key, value in series.items() if key[0] is not None}
     found = []
     for key, value in series.items():
-        change = value.change(
-            _LEVEL_OF_ALL if key[0] is None else _LEVEL_OF_GROUPS / len(of_groups)
-        )
+        change = value.change(LEVEL_OF_ALL if key[0] is None else _LEVEL_OF_GROUPS / len(of_groups))
         if change is not None and value.days[change.at] >= period.first:
             found.append(_news(key, value, change, rows, by))
     explained = {(each.cluster, each.name) for each in found if each.kind is not None}
