@@ -71,6 +71,8 @@ class Attributes:
     max_poll_interval_s: dict[_Key, float] = field(default_factory=dict)
     software: dict[_Key, str] = field(default_factory=dict)
     removed_by: dict[_Key, str] = field(default_factory=dict)
+    closes: dict[_Key, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """When a member's consumer was closed without a leave (Unix seconds)."""
     silences: dict[_Key, list[Silence]] = field(default_factory=lambda: defaultdict(list))
     labels: dict[str, list[_LabelValue]] = field(default_factory=lambda: defaultdict(list))
     """Values of assignor, group's type, and application's version, each with its time."""
@@ -92,6 +94,8 @@ class Attributes:
                 insort(self.changes_of_member[member], change, key=lambda each: each.at)
             case "max.poll.interval.ms" if is_number(after):
                 self.max_poll_interval_s[member] = int(after) / 1000
+            case "closed":
+                self.closes[member].append(parse_time(record.ts))
             case "software" | "removed_by":
                 texts = self.software if record.field == "software" else self.removed_by
                 texts[member] = after

@@ -153,6 +153,15 @@ def _read_metadata(reason: str) -> Detail:
     }
 
 
+def is_resized(reason: str | None) -> bool:
+    """Check that the words of a leader name a topic with two numbers of partitions."""
+    change = _CHANGE.search(reason or "")
+    if change is None:
+        return False
+    before, after = _partitions(change["before"]), _partitions(change["after"])
+    return any(before[topic] != after[topic] for topic in before.keys() & after.keys())
+
+
 def _partitions(text: str) -> dict[str, int]:
     return {
         topic: int(value) if is_number(value) else len(_RACK.findall(value))

@@ -15,7 +15,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from aggregation.incidents.causes import Cause, find_retries, infer_from_scan, list_causes
-from aggregation.incidents.details import detail_of
+from aggregation.incidents.details import detail_of, is_resized
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture, RelatedCause
 from aggregation.incidents.places import place_key, replaces
@@ -44,6 +44,7 @@ EFFECT_SLACK_S = 1.0
 """Two sources' times of one event differ by less; a cause that is later did not begin it."""
 CLOCKS_S = 2.0
 """Clocks of two hosts differ by less."""
+CLOSED = "closed without leaving the group"
 
 _MODES = {
     DepartureKind.LEFT: DepartureMode.LEFT,
@@ -86,12 +87,16 @@ class _Away:
     how: DepartureMode
     at: float
     draft: Draft
+    is_closed: bool = False
+    """Its consumer was closed, so another process comes back."""
 
 
 @dataclass(slots=True)
 class GroupHistory:
     """What is known of one group between two of its rebalances."""
 
+    closes: Mapping[tuple[str, ...], Sequence[float]] = field(default_factory=dict)
+    """When consumers were closed without a leave (Unix seconds), by member."""
     drafts: list[Draft] = field(default_factory=list)
     present: dict[tuple[str, ...], MemberRef] = field(default_factory=dict)
     present_since: dict[tuple[str, ...], float] = field(default_factory=dict)
@@ -154,13 +159,15 @@ class GroupHistory:
     def _note_expiry(self, rebalance: ExplainedRebalance, causes: Sequence[Cause]) -> None:
         """Take a member's word that it was removed as the cause of the last round, without it.
 
-        A classic group's members all take part in a rebalance: it was no member any more.
+        A classic group's members all take part in a rebalance: it was no member any more. In
+        groups with owners its partitions show that.
         """
         last, word = self.drafts[-1] if self.drafts else None, causes[0] if causes else None
         if last is None or word is None or last.kind is not IncidentKind.UNKNOWN:
             return
         is_own = word.kind is IncidentKind.SESSION_EXPIRED and word.source not in BROKER_SOURCES
-        if not is_own or rebalance.round.group_type != "classic" or last.is_ongoing:
+        has_owners = rebalance.round.group_type in {"consumer", "streams"}
+        if not is_own or has_owners or last.is_ongoing:
             return
         took_part = {s.member.key for each in last.rebalances for s in each.round.consumers}
         key = word.member.key
@@ -307,13 +314,28 @@ class GroupHistory:
         return is_scheduled or cause.at <= last.ended_at + EPOCH_NOTICE_S
 
     def _is_noticed(self, last: Draft, cause: Cause) -> bool:
+        """Check that a leader notices the topics of a changed subscription, or of a new member.
+
+        A topic that it has known with another number of partitions has changed by itself.
+        """
         changed = last.kind is IncidentKind.SUBSCRIPTION_CHANGED or last.kind in _RESTARTS
-        return changed and cause.at <= last.ended_at + FOLLOW_S
+        return changed and cause.at <= last.ended_at + FOLLOW_S and not is_resized(cause.reason)
 
     def _begin(self, rebalance: ExplainedRebalance, roots: Sequence[Cause]) -> Draft:
         draft = self._draft_of(rebalance, roots)
+        is_expiry = draft.kind is IncidentKind.SESSION_EXPIRED
+        if is_expiry and all(self._find_close(each, draft.started_at) for each in draft.members):
+            # its own last words are better evidence than its absence
+            draft.kind, draft.certainty = IncidentKind.MEMBER_LEFT, Certainty.SEEN
+            draft.reason = CLOSED
         self.drafts.append(draft)
         return draft
+
+    def _find_close(self, member: MemberRef, at: float) -> float | None:
+        """Return when a member that is gone at an instant had closed without a leave."""
+        since = self.synced_at.get(member.key, float("-inf"))
+        found = (each for each in self.closes.get(member.key, ()) if since <= each)
+        return max((each for each in found if each <= at + CLOCKS_S), default=None)
 
     def _draft_of(self, rebalance: ExplainedRebalance, roots: Sequence[Cause]) -> Draft:
         at, trigger = rebalance.round.started_at, rebalance.trigger
@@ -395,46 +417,19 @@ class GroupHistory:
             gone.setdefault(
                 went.member, _departure(went, is_absent=went.member in rebalance.absent)
             )
-        for cause in causes:
-            if cause.kind is IncidentKind.MEMBER_JOINED and self._is_unexpired(cause):
-                gone.setdefault(cause.member, _replacement(cause, rebalance))
-                if draft.kind is IncidentKind.MEMBER_JOINED:
-                    self._restarts(draft, cause.member, cause.at)
-        for member, departure in self._match_successors(gone, causes, draft):
+        joined = [cause for cause in causes if cause.kind is IncidentKind.MEMBER_JOINED]
+        restarted = [(c.member, c.at) for c in filter(self._is_unexpired, joined)]
+        gone = {
+            c.member: _replacement(c, rebalance) for c in joined if self._is_unexpired(c)
+        } | gone
+        for member, departure in _match_successors(gone, causes, restarted):
             is_return = member.key in back and departure.how is DepartureMode.EXPIRED
             is_known = departure.returned_at is None and member.key in self.away
             if not (is_return or is_known):
                 self._add_departure(draft, departure)
-
-    def _match_successors(
-        self,
-        gone: dict[MemberRef, MemberDeparture],
-        causes: Sequence[Cause],
-        draft: Draft,
-    ) -> Iterator[tuple[MemberRef, MemberDeparture]]:
-        """Yield the departures; one whose successor came before it expired was a restart."""
-        joined = [cause for cause in causes if cause.kind is IncidentKind.MEMBER_JOINED]
-        for member, departure in gone.items():
-            is_open = departure.how is DepartureMode.EXPIRED and departure.returned_at is None
-            if not is_open:
-                yield member, departure
-                continue
-            successor = next(
-                (
-                    cause
-                    for cause in joined
-                    if cause.member.key != member.key
-                    and replaces(cause.member, member, is_shared=True)
-                ),
-                None,
-            )
-            if successor is None:
-                yield member, departure
-                continue
-            joined.remove(successor)
-            yield member, replace(departure, returned_at=max(departure.at, successor.at))
-            if draft.kind is IncidentKind.MEMBER_JOINED:
-                self._restarts(draft, member, successor.at)
+        if draft.kind is IncidentKind.MEMBER_JOINED:  # with the departures: places are counted
+            for member, at in restarted:
+                self._restarts(draft, member, at)
 
     def _is_rejoin(self, cause: Cause, noted: Mapping[tuple[str, ...], float]) -> bool:
         """Check for a process that joins again under another member id.
@@ -460,6 +455,9 @@ class GroupHistory:
         return is_known and key not in self.away
 
     def _add_departure(self, draft: Draft, departure: MemberDeparture) -> None:
+        if departure.how is DepartureMode.EXPIRED:
+            closed_at = self._find_close(departure.member, departure.at)
+            departure = replace(departure, closed_at=closed_at)
         draft.depart(departure)
         place = place_key(departure.member)
         if place not in self.gone_places and departure.how in _ENDS:
@@ -467,7 +465,11 @@ class GroupHistory:
         self.gone_places.add(place)
         if departure.returned_at is None:
             self.away[departure.member.key] = _Away(
-                member=departure.member, how=departure.how, at=departure.at, draft=draft
+                member=departure.member,
+                how=departure.how,
+                at=departure.at,
+                draft=draft,
+                is_closed=departure.closed_at is not None,
             )
         self._find_loop(departure.member, departure.at)
 
@@ -488,7 +490,8 @@ class GroupHistory:
         self.away.pop(away.member.key, None)
         self.replaced.add(member.key)
         away.draft.bring_back(away.member, at)
-        is_restart = away.how is DepartureMode.LEFT or place_key(away.member) != place_key(member)
+        is_other = place_key(away.member) != place_key(member)
+        is_restart = away.how is DepartureMode.LEFT or away.is_closed or is_other
         if is_restart and away.draft.kind in {
             IncidentKind.MEMBER_LEFT,
             IncidentKind.SESSION_EXPIRED,
@@ -625,9 +628,37 @@ class GroupHistory:
             self.restart = first
         for key, away in list(self.away.items()):
             if away.draft is other:
-                self.away[key] = _Away(member=away.member, how=away.how, at=away.at, draft=first)
+                self.away[key] = replace(away, draft=first)
         for place, steps in self.steps.items():
             self.steps[place] = [(at, first if each is other else each) for at, each in steps]
+
+
+def _match_successors(
+    gone: Mapping[MemberRef, MemberDeparture],
+    causes: Sequence[Cause],
+    restarted: list[tuple[MemberRef, float]],
+) -> Iterator[tuple[MemberRef, MemberDeparture]]:
+    """Yield the departures; one whose successor came before it expired is added to restarts."""
+    joined = [cause for cause in causes if cause.kind is IncidentKind.MEMBER_JOINED]
+    for member, departure in gone.items():
+        is_open = departure.how is DepartureMode.EXPIRED and departure.returned_at is None
+        if not is_open:
+            yield member, departure
+            continue
+        successor = next(
+            (
+                cause
+                for cause in joined
+                if cause.member.key != member.key and replaces(cause.member, member, is_shared=True)
+            ),
+            None,
+        )
+        if successor is None:
+            yield member, departure
+            continue
+        joined.remove(successor)
+        restarted.append((member, successor.at))
+        yield member, replace(departure, returned_at=max(departure.at, successor.at))
 
 
 def _find_sources(rebalance: ExplainedRebalance) -> set[str]:

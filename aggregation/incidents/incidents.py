@@ -24,6 +24,7 @@ from aggregation.incidents.lag_growth import (
 )
 from aggregation.incidents.model import Cost, Incident, IncidentKind, RebalanceSpan
 from aggregation.incidents.refusals import find_refusals
+from aggregation.incidents.topic_growth import find_growth
 from aggregation.rebalances.failures import AGAIN_S
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.identities import unify_identities
@@ -117,9 +118,13 @@ def find_incidents(
     rebalances: Sequence[ExplainedRebalance], records: Sequence[Sample], now: float
 ) -> list[Incident]:
     """Return the incidents that rebalances, given by their start, belong to."""
-    histories: dict[GroupRef, GroupHistory] = defaultdict(GroupHistory)
+    attributes, ids = read_attributes(records), _read_member_ids(records)
+    histories: dict[GroupRef, GroupHistory] = {}
     for rebalance in rebalances:
-        histories[rebalance.round.ref].add(rebalance)
+        ref = rebalance.round.ref
+        if ref not in histories:
+            histories[ref] = GroupHistory(closes=attributes[ref].closes)
+        histories[ref].add(rebalance)
     drafts = defaultdict[GroupRef, list[Draft]](list)
     for ref, history in histories.items():
         drafts[ref] += history.drafts
@@ -127,7 +132,9 @@ def find_incidents(
         for draft in refused:
             _absorb_rejoins(draft, drafts[ref])
         drafts[ref] += refused
-    attributes, ids = read_attributes(records), _read_member_ids(records)
+    for ref, of_group in drafts.items():
+        for draft in of_group:
+            _explain_growth(draft, attributes[ref])
     found = [
         _incident(group, draft, unread.get(draft), until)
         for ref, of_group in drafts.items()
@@ -137,6 +144,21 @@ def find_incidents(
         for draft, until in _with_next(of_group)
     ]
     return sorted(found, key=lambda incident: (incident.started_at, incident.ref))
+
+
+def _explain_growth(draft: Draft, attributes: Attributes) -> None:
+    """Take topics that grew as the cause of a rebalance in which nobody came, went or changed."""
+    segments = [s for each in draft.rebalances for s in each.round.consumers]
+    is_of_topics = all(
+        s.protocol_type in _OF_CONSUMERS and streams_thread(s.member.client_id) is None
+        for s in segments
+    )
+    if draft.kind is not IncidentKind.UNKNOWN or draft.is_ongoing or not is_of_topics:
+        return
+    grown = find_growth(attributes, draft.started_at, draft.ended_at)
+    if grown:
+        draft.kind, draft.certainty = IncidentKind.METADATA_CHANGED, Certainty.INFERRED
+        draft.detail = draft.detail | {"topics": [each._asdict() for each in grown]}
 
 
 def _with_next(drafts: Iterable[Draft]) -> Iterator[tuple[Draft, float]]:

@@ -98,6 +98,8 @@ class MemberDeparture:
     returned_at: float | None = None
     is_silent: bool = False
     """Others noticed it: the member had been silent since its session timeout before."""
+    closed_at: float | None = None
+    """When its consumer was closed without a leave: its session expired later."""
     expired_at: float | None = None
     """End of its session, where its successor came before: the group waited until then."""
 

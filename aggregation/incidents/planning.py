@@ -27,7 +27,9 @@ def is_planned(incident: Incident) -> bool:
     """Check that somebody wanted what happened."""
     if incident.kind is IncidentKind.RESTART:
         return all(
-            departure.how is DepartureMode.LEFT or departure.member.group_instance_id is not None
+            departure.how is DepartureMode.LEFT
+            or departure.closed_at is not None
+            or departure.member.group_instance_id is not None
             for departure in incident.departures
         )
     return incident.kind in PLANNED_KINDS

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.segments import DROPPED_GROUP, JOINED, MemberRef, Segment, segments
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, digest, parse_time
+from metrics.model.signals import streams_thread
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import BROKER_SOURCES
 
@@ -460,6 +461,8 @@ def _follow(cut: list[Segment]) -> list[_Island]:
         before = seen.get(view)
         if before is not None and _is_same_event(before[0], segment):
             same = [before[1]]
+        if segment.is_exit and not same:
+            same = [each for each in recent[-1:] if _is_unnoticed(each, segment)]
         joined = same or ([] if begins else recent[-1:])
         if not joined:
             joined = [_Island()]
@@ -487,6 +490,26 @@ def _is_same_event(first: Segment, second: Segment) -> bool:
     """Check that two agents report one event of a member: epochs are read at different moments."""
     is_near = second.started_at <= first.ended_at + FOLLOW_UP_S
     return first.agent != second.agent and is_near
+
+
+def _is_unnoticed(island: _Island, leave: Segment) -> bool:
+    """Check that threads of one Streams instance leave one after the other, before others move."""
+    instance = _instance_of(leave)
+    is_soon = leave.started_at <= island.last_at + FOLLOW_UP_S
+    return (
+        instance is not None
+        and is_soon
+        and all(s.is_exit and _instance_of(s) == instance for s in island.segments)
+    )
+
+
+def _instance_of(segment: Segment) -> tuple[str, str] | None:
+    """Return the Streams instance, with its host, that a thread is of or that repeats a thread."""
+    client_id, host, *_ = segment.member
+    thread = streams_thread(client_id)
+    if thread is not None:
+        return thread.instance, host
+    return (client_id, host) if segment.scope is Scope.STREAMS else None
 
 
 def _has_moved_on(island: _Island, segment: Segment) -> bool:

@@ -137,7 +137,8 @@ def segments(records: Sequence[Sample], now: float) -> list[Segment]:
     found = [segment for chain in chains.values() for segment in _cut(chain, now)]
     return sorted(
         _take_late_drops(found, notes),
-        key=lambda segment: (segment.started_at, segment.member.key, segment.scope),
+        # a Streams instance repeats what its thread has at that instant, so the thread comes first
+        key=lambda segment: (segment.started_at, segment.scope, segment.member.key),
     )
 
 

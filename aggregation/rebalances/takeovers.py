@@ -10,12 +10,13 @@ Source: incidents.md section 2; KIP-848, "Assignment Process".
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.segments import member_of
 from metrics.model.partitions import parse_partitions
-from metrics.model.sample import Sample, SampleKind, parse_time
+from metrics.model.sample import Outcome, Sample, SampleKind, parse_time
 from metrics.model.status import RebalanceStatus
 
 SLACK_S = 5.0
@@ -45,6 +46,7 @@ def find_takeovers(records: Iterable[Sample]) -> dict[GroupRef, list[Takeover]]:
     """Return the takeovers of each group by time."""
     changes: dict[GroupRef, list[_Owned]] = defaultdict(list)
     fenced: dict[GroupRef, set[tuple[_Key, float]]] = defaultdict(set)
+    refused: dict[GroupRef, set[tuple[_Key, float]]] = defaultdict(set)
     for record in records:
         if record.group_type not in _WITH_OWNERS:
             continue
@@ -54,7 +56,23 @@ def find_takeovers(records: Iterable[Sample]) -> dict[GroupRef, list[Takeover]]:
             changes[ref].append(_Owned(parse_time(record.ts), member_of(record).key, owned))
         elif record.to in _FENCED and record.kind in _CAUSES:
             fenced[ref].add((member_of(record).key, parse_time(record.ts)))
-    return {ref: _find_in_group(sorted(found), fenced[ref]) for ref, found in changes.items()}
+        elif record.outcome is Outcome.FAILED and record.group_instance_id is not None:
+            refused[ref].add((member_of(record).key, parse_time(record.ts)))
+    return {
+        ref: _find_in_group(_drop_refused(sorted(found), refused[ref]), fenced[ref])
+        for ref, found in changes.items()
+    }
+
+
+def _drop_refused(changes: list[_Owned], refused: AbstractSet[tuple[_Key, float]]) -> list[_Owned]:
+    """Return the changes without those of new processes that were refused.
+
+    A static member's predecessor has its partitions until its session expires.
+    """
+    ends = defaultdict[_Key, list[float]](list)
+    for member, at in sorted(refused):
+        ends[member].append(at)
+    return [each for each in changes if each.owned or not _is_soon(ends[each.member], each.at)]
 
 
 def _find_in_group(changes: list[_Owned], fenced: set[tuple[_Key, float]]) -> list[Takeover]:

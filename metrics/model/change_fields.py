@@ -9,6 +9,8 @@ MEMBER_FIELDS = MappingProxyType(
     {
         "partitions": "Partitions or tasks that it reads, as `orders:0-3,7 payments:1`.",
         "joined": "It sent a join request; the time is in `joined_ts`. No values.",
+        "closed": "Its consumer was closed without a leave, as static members and Streams threads "
+        "do: the others learn of it when its session expires. No values.",
         "session.timeout.ms": "Session timeout of its join or of its printed configuration.",
         "max.poll.interval.ms": "The interval that a dropped member exceeded, or of a new member.",
         "assignors": "Assignors that it supports, in its order.",

@@ -34,6 +34,8 @@ def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) ->
         out.append(
             track.record_change("joined", None, None, signal.at, joined_ts=format_time(signal.at))
         )
+    if signal.closes:
+        out.append(track.record_change("closed", None, None, signal.at))
     timeout_s = track.member.session_timeout_s if track.member.group_type == "classic" else None
     if timeout_s is not None and timeout_s != track.session_timeout_s:
         before, track.session_timeout_s = track.session_timeout_s, timeout_s

@@ -125,7 +125,7 @@ class Rule:
         self.ends_sync = self.ends_round or joins or leaves
         self.schedules = any(name in captures for name in _SCHEDULES)
         self.assigns = "assignment" in captures
-        self.moves = "added" in captures or "revoked" in captures
+        self.moves = not {"added", "revoked", "owned"}.isdisjoint(captures)
         self.numbers = tuple(name for name in _NUMBERS if name in captures)
         self.varies = "member_id" in captures or "generation" in captures
 

@@ -57,9 +57,6 @@ _AHEAD_BYTES = 64 << 10
 _NEXT_LINES = 8
 """Lines in which the continuation of a line is looked for: others may write in between."""
 
-_DROPPED = "<dropped>"
-"""Value of ``anchor_after``: searched only once a client was dropped."""
-
 _MAX_PIECES = 16
 """Pieces of the last bytes, which are twice `KEPT_BYTES` at most."""
 
@@ -485,9 +482,6 @@ class LineParser:
     def _bind(self, reading: DialectMatcher, event: LogEvent) -> None:
         """Learn the stream's family from an event, and the names of its clients."""
         self._reader = reading
-        if event.rule.drops and _DROPPED in self._unshown:
-            self.enabled |= {_DROPPED}
-            self._news = True
         self._reads_next = _NEXT_LINES if event.rule.reads_next else 0
         client_id = event.captures.get("client_id", "")
         if client_id != self._named:

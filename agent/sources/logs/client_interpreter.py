@@ -325,6 +325,17 @@ class ClientInterpreter:
     def _report_partitions(
         self, client: ClientState, at: float, assigned: tuple[str, ...]
     ) -> list[Signal]:
+        return self._report(client, at, assigned=assigned)
+
+    def _report(
+        self,
+        client: ClientState,
+        at: float,
+        *,
+        assigned: tuple[str, ...] | None = None,
+        closes: bool = False,
+    ) -> list[Signal]:
+        """Report what moves no status, in the order of the client's other signals."""
         signal = Signal(
             kind=SignalKind.SEEN,
             at=at,
@@ -332,6 +343,7 @@ class ClientInterpreter:
             source=self.source,
             generation=client.generation,
             assigned=assigned,
+            closes=closes,
         )
         if client.lane not in self.lanes:
             return [signal]
@@ -371,8 +383,18 @@ class ClientInterpreter:
         return out
 
     def _close(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
-        """Let a dropped member leave: it has no member id, and sends no LeaveGroup."""
-        return self._pass(client, event, at) if client.dropped and not client.left else []
+        """Let a dropped member leave, and report that one closed which is to expire.
+
+        The first has no member id, so it sends no LeaveGroup; the others send none by intention.
+        """
+        if client.left:
+            return []
+        if client.dropped:
+            return self._pass(client, event, at)
+        if not client.has_joined:
+            return []
+        client.has_joined = False
+        return [*self._take_partitions(client, at), *self._report(client, at, closes=True)]
 
     def _demand(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
         held = client.held

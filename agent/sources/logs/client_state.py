@@ -223,6 +223,9 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
     def move(self, event: LogEvent) -> tuple[str, ...]:
         """Return the partitions that the client reads after a line about some of them."""
         added, revoked = event.captures.get("added"), event.captures.get("revoked")
+        owned = event.captures.get("owned")
+        if owned is not None:
+            self.partitions = set(_tasks(owned))
         if added:
             self.partitions |= _names(added)
         if revoked:
@@ -331,6 +334,11 @@ def _group_type(rule: Rule, member: Member) -> str:
     if rule.group_type == "consumer" and streams_thread(member.client_id) is not None:
         return "streams"  # KIP-1071 has the texts of KIP-848; only the client's name differs
     return rule.group_type
+
+
+def _tasks(text: str) -> frozenset[str]:
+    """Return the tasks in a list such as ``{0_1, 0_3}``, as the wire names them: ``0-1``."""
+    return frozenset(filter(is_partition, text.strip("{}").replace("_", "-").split(", ")))
 
 
 @lru_cache(maxsize=8)

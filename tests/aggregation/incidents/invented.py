@@ -75,6 +75,8 @@ def _signal(line: str, members: dict[str, Member]) -> Signal:
             return msgspec.structs.replace(blank, status=status, reason=_text(words[1:]))
         case SignalKind.SYNC:
             return msgspec.structs.replace(blank, generation=int(words[0]))
+        case SignalKind.SEEN if words == ["closes"]:
+            return msgspec.structs.replace(blank, closes=True)
         case SignalKind.SEEN:
             return msgspec.structs.replace(blank, assigned=tuple(words))
         case _:

@@ -511,7 +511,20 @@ class TestNewProtocols:
         found = signals(*before, *again, *ACKNOWLEDGED)
 
         assert got(found) == ["2", "sync", "1", "seen", "sync"]
-        assert found[2].at == FIRST_AT + len(before)
+        asked = next(each for each in found if each.status is Status.COORDINATOR_REQUESTED)
+        assert asked.at == FIRST_AT + len(before)
+
+    def test_a_streams_member_has_the_tasks_that_it_takes_as_the_wire_names_them(self) -> None:
+        found = signals(*STREAMS, takes("0_1, 1_12"), *ACKNOWLEDGED, takes(""))
+
+        assigned = [each.assigned for each in found if each.assigned is not None]
+        assert assigned == [("0-1", "1-12"), ()]
+
+    def test_partitions_that_a_member_gives_up_are_of_its_group_type(self) -> None:
+        """KIP-848's consumers print it with the words of the classic ones (2.4 on)."""
+        found = signals(*SETTLED, says("Revoke previously assigned partitions [t-0]"))
+
+        assert {signal.member.group_type for signal in found} == {"consumer"}
 
     def test_a_streams_member_that_gives_a_task_back_was_asked_to(self) -> None:
         revoking = of_thread("Revoking previously assigned active tasks 0_1")
@@ -759,6 +772,33 @@ STORY = [
     takes("0_1, 0_2"),
     *ACKNOWLEDGED,
 ]
+
+
+UNREGISTERED = "INFO App info kafka.consumer for c unregistered (org.apache.kafka.common.utils.X)"
+
+
+class TestClosedConsumer:
+    def test_one_that_has_not_left_is_reported(self) -> None:
+        """Static members and Streams threads send no LeaveGroup: the others wait."""
+        found = signals(says(JOINING), says(synced(1)), says(ASSIGNED), UNREGISTERED)
+
+        assert [each.closes for each in found][-1:] == [True]
+        assert sum(each.closes for each in found) == 1
+        assert {each.member.client_id for each in found} == {"c"}
+
+    def test_one_that_has_left_is_not(self) -> None:
+        found = signals(says(JOINING), says(synced(1)), says(ASSIGNED), says(CLOSED), UNREGISTERED)
+
+        assert not any(each.closes for each in found)
+
+    def test_one_of_a_new_protocol_keeps_its_group_type(self) -> None:
+        found = signals(*SETTLED, UNREGISTERED)
+
+        assert found[-1].closes
+        assert {each.member.group_type for each in found} == {"consumer"}
+
+    def test_one_that_never_joined_is_not(self) -> None:
+        assert signals(UNREGISTERED) == []
 
 
 def take(reader: ClientInterpreter, line: str) -> list[Signal]:

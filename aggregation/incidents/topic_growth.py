@@ -1,0 +1,58 @@
+"""Topics that grew during a rebalance, from what members read before and after it. Pure.
+
+The new protocols have no code for changed metadata: the coordinator computes another assignment,
+and its members only see that. Where the members that are seen read whole topics before and after,
+nobody else has any, so a further partition is a new one.
+
+Source: incidents.md 1a.9.
+"""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from aggregation.incidents.attributes import Attributes
+
+_AFTER_S = 1.0
+"""A member reports its partitions a little after the end of the rebalance."""
+
+_Topics = dict[str, set[int]]
+
+
+class TopicGrowth(NamedTuple):
+    """Numbers of a topic's partitions; ``before`` is None for a new topic."""
+
+    topic: str
+    before: int | None
+    after: int
+
+
+def find_growth(attributes: Attributes, since: float, until: float) -> list[TopicGrowth]:
+    """Return the topics that grew in a rebalance between two instants (Unix seconds), by name.
+
+    None where members that are not seen may have some partitions.
+    """
+    before = _topics_at(attributes, since)
+    after = _topics_at(attributes, until + _AFTER_S)
+    is_whole = before and all(map(_is_whole, (*before.values(), *after.values())))
+    if not is_whole or any(not before[topic] <= after.get(topic, set()) for topic in before):
+        return []
+    return [
+        TopicGrowth(topic, len(before[topic]) if topic in before else None, len(numbers))
+        for topic, numbers in sorted(after.items())
+        if numbers != before.get(topic)
+    ]
+
+
+def _topics_at(attributes: Attributes, at: float) -> _Topics:
+    """Return the numbers of the partitions that all members read before an instant, by topic."""
+    found: _Topics = defaultdict(set)
+    for changes in attributes.changes_of_member.values():
+        owned = next((each.owned for each in reversed(changes) if each.at < at), ())
+        for partition in owned:
+            topic, _, number = partition.rpartition("-")
+            found[topic].add(int(number))
+    return dict(found)
+
+
+def _is_whole(numbers: set[int]) -> bool:
+    return numbers == set(range(len(numbers)))
