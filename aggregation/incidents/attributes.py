@@ -94,18 +94,23 @@ class Attributes:
                 insort(self.changes_of_member[member], change, key=lambda each: each.at)
             case "max.poll.interval.ms" if is_number(after):
                 self.max_poll_interval_s[member] = int(after) / 1000
-            case "closed":
-                self.closes[member].append(parse_time(record.ts))
             case "software" | "removed_by":
                 texts = self.software if record.field == "software" else self.removed_by
                 texts[member] = after
-            case "silent.ms" if is_number(after):
-                at = parse_time(record.ts)
-                self.silences[member].append(Silence(at - int(after) / 1000, at))
+            case "closed" | "silent.ms":
+                self._add_end(record, member)
             case "lag" if is_number(before) and is_number(after):
                 self.lag_steps.append(LagStep(parse_time(record.ts), int(before), int(after)))
             case "assignor" | "version" | "image":
                 self._add_label(record.field, record, after)
+
+    def _add_end(self, record: Sample, member: _Key) -> None:
+        """Take what shows when a member stopped, which the others notice later."""
+        at, silent_ms = parse_time(record.ts), record.after or ""
+        if record.field == "closed":
+            self.closes[member].append(at)
+        elif is_number(silent_ms):
+            self.silences[member].append(Silence(at - int(silent_ms) / 1000, at))
 
     def _add_session(self, record: Sample, seconds: float) -> None:
         if has_broker_session(record.group_type):
