@@ -72,7 +72,7 @@ class Attributes:
     software: dict[_Key, str] = field(default_factory=dict)
     removed_by: dict[_Key, str] = field(default_factory=dict)
     closes: dict[_Key, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """When a member's consumer was closed without a leave (Unix seconds)."""
+    """Times (Unix seconds) of a member's closes without a leave."""
     silences: dict[_Key, list[Silence]] = field(default_factory=lambda: defaultdict(list))
     labels: dict[str, list[_LabelValue]] = field(default_factory=lambda: defaultdict(list))
     """Values of assignor, group's type, and application's version, each with its time."""
@@ -105,7 +105,7 @@ class Attributes:
                 self._add_label(record.field, record, after)
 
     def _add_end(self, record: Sample, member: _Key) -> None:
-        """Take what shows when a member stopped, which the others notice later."""
+        """Take the end of a member, before the others notice it: its close, or its last request."""
         at, silent_ms = parse_time(record.ts), record.after or ""
         if record.field == "closed":
             self.closes[member].append(at)

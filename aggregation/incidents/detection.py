@@ -96,7 +96,7 @@ class GroupHistory:
     """What is known of one group between two of its rebalances."""
 
     closes: Mapping[tuple[str, ...], Sequence[float]] = field(default_factory=dict)
-    """When consumers were closed without a leave (Unix seconds), by member."""
+    """Times (Unix seconds) of closes without a leave, by member."""
     drafts: list[Draft] = field(default_factory=list)
     present: dict[tuple[str, ...], MemberRef] = field(default_factory=dict)
     present_since: dict[tuple[str, ...], float] = field(default_factory=dict)
@@ -332,7 +332,7 @@ class GroupHistory:
         return draft
 
     def _find_close(self, member: MemberRef, at: float) -> float | None:
-        """Return when a member that is gone at an instant had closed without a leave."""
+        """Return the time of a close without a leave of a member that is gone at an instant."""
         since = self.synced_at.get(member.key, float("-inf"))
         found = (each for each in self.closes.get(member.key, ()) if since <= each)
         return max((each for each in found if each <= at + CLOCKS_S), default=None)

@@ -99,7 +99,7 @@ class MemberDeparture:
     is_silent: bool = False
     """Others noticed it: the member had been silent since its session timeout before."""
     closed_at: float | None = None
-    """When its consumer was closed without a leave: its session expired later."""
+    """Close of its consumer without a leave: its session expired later."""
     expired_at: float | None = None
     """End of its session, where its successor came before: the group waited until then."""
 

@@ -1,7 +1,7 @@
 """Topics that grew during a rebalance, from what members read before and after it. Pure.
 
 The new protocols have no code for changed metadata: the coordinator computes another assignment,
-and its members only see that. Where the members that are seen read whole topics before and after,
+and its members only see that. If the members that are seen read whole topics before and after,
 nobody else has any, so a further partition is a new one.
 
 Source: incidents.md 1a.9.
@@ -29,7 +29,7 @@ class TopicGrowth(NamedTuple):
 def find_growth(attributes: Attributes, since: float, until: float) -> list[TopicGrowth]:
     """Return the topics that grew in a rebalance between two instants (Unix seconds), by name.
 
-    None where members that are not seen may have some partitions.
+    None if members that are not seen may have some partitions.
     """
     before = _topics_at(attributes, since)
     after = _topics_at(attributes, until + _AFTER_S)
