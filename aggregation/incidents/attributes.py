@@ -164,7 +164,7 @@ class Attributes:
             return self._last_life_of(departure, departure.expired_at - session_s)
         if departure.how is not DepartureMode.EXPIRED or not departure.is_silent:
             return departure.at
-        return departure.at - (session_s or 0.0)
+        return self._last_life_of(departure, departure.at - (session_s or 0.0))
 
     def _silence_of(self, departure: MemberDeparture) -> float | None:
         """Return since when a member that expired was silent, where a source has shown it."""
