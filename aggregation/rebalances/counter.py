@@ -34,13 +34,7 @@ from metrics.model.status import RebalanceStatus
 SETTLE_S = 30.0
 UNKNOWN = "Unknown"
 """The ``status`` of a rebalance whose trigger nobody saw."""
-
-
-@dataclass(slots=True)
-class _Total:
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(DURATION_BUCKETS_S) + 1))
-    sum_s: float = 0.0
-    last: ExplainedRebalance | None = None
+_NONE = Rebalances(durations=Durations((0,) * (len(DURATION_BUCKETS_S) + 1), 0.0))
 
 
 _FirstPiece = tuple[float, tuple[str, ...]]
@@ -72,7 +66,7 @@ class CompletedRebalances:
     def __init__(self, limit: int) -> None:
         """``limit`` groups are kept; the longest quiet goes first."""
         self._limit = limit
-        self._totals: dict[GroupRef, dict[str, _Total]] = {}
+        self._totals: dict[GroupRef, dict[str, Rebalances]] = {}
         self._marks: dict[GroupRef, _Mark] = defaultdict(_Mark)
         self._under_way: dict[GroupRef, set[float]] = {}
 
@@ -120,7 +114,7 @@ class CompletedRebalances:
     def totals(self) -> dict[RebalanceKey, Rebalances]:
         """Return what exporters show."""
         return {
-            RebalanceKey(ref.cluster, ref.group, status): _as_totals(total)
+            RebalanceKey(ref.cluster, ref.group, status): total
             for ref, totals in self._totals.items()
             for status, total in totals.items()
         }
@@ -128,10 +122,8 @@ class CompletedRebalances:
     def _count(self, episode: ExplainedRebalance) -> None:
         ref = episode.round.ref
         totals = self._totals[ref] = self._totals.pop(ref, {})  # the newest is last
-        total = totals.setdefault(_status(episode), _Total())
-        total.buckets[bisect_left(DURATION_BUCKETS_S, episode.seconds)] += 1
-        total.sum_s += episode.seconds
-        total.last = episode
+        status = _status(episode)
+        totals[status] = _add(totals.get(status, _NONE).durations, episode)
         mark = self._marks[ref]
         mark.to = max(mark.to, episode.round.started_at)
         mark.beside.add(min(_first_segments(episode.round)))
@@ -150,13 +142,13 @@ def _status(episode: ExplainedRebalance) -> str:
     return UNKNOWN if code is None else code.label
 
 
-def _as_totals(total: _Total) -> Rebalances:
-    durations, last = Durations(tuple(total.buckets), total.sum_s), total.last
-    if last is None:
-        return Rebalances(durations=durations)
+def _add(before: Durations, last: ExplainedRebalance) -> Rebalances:
+    """Return the totals with one more; of it only figures are kept, as it holds its records."""
+    buckets = list(before.buckets)
+    buckets[bisect_left(DURATION_BUCKETS_S, last.seconds)] += 1
     slowest = max(last.round.consumers, key=lambda piece: piece.ended_at - piece.started_at)
     return Rebalances(
-        durations=durations,
+        durations=Durations(tuple(buckets), before.sum_s + last.seconds),
         last_id=last.round.id,
         last_s=last.seconds,
         last_at=last.round.ended_at,

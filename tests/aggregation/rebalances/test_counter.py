@@ -1,9 +1,11 @@
+import gc
 import json
 
 import pytest
 from msgspec.structs import replace
 
 from aggregation.rebalances.counter import SETTLE_S, CompletedRebalances, record
+from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.model.sample import EpisodeRecord, Sample, encode
 from metrics.model.signals import Member, SignalKind
 from metrics.model.snapshot import RebalanceKey
@@ -135,6 +137,20 @@ def test_the_slowest_member_of_the_last_one_is_told() -> None:
     (total,) = settled.totals().values()
     assert (total.last_s, total.last_at) == (0.5, 100.5)
     assert (total.last_member_s, total.last_member_at) == (0.375, 100.5)
+
+
+def test_of_what_is_counted_only_figures_are_kept() -> None:
+    """A rebalance holds the records of all its members, and each group has one for each cause."""
+    settled = CompletedRebalances(10)
+    counted(settled, records(*START, *LEAVE), 1_000.0)
+
+    reached: dict[int, object] = {}
+    waiting: list[object] = [settled]
+    while waiting:
+        found = gc.get_referents(*(each for each in waiting if not isinstance(each, type)))
+        waiting = [each for each in found if id(each) not in reached]
+        reached |= {id(each): each for each in waiting}
+    assert not [each for each in reached.values() if isinstance(each, ExplainedRebalance | Sample)]
 
 
 def test_groups_are_bounded_the_longest_quiet_goes() -> None:
