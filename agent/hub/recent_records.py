@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metrics.model.partitions import count_partitions
 from metrics.model.sample import Sample, SampleKind
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ MAX_RECORDS = 20_000
 """About 15 MiB; a group of 20 members that rebalances hourly fills it in two weeks."""
 MAX_CHANGE_CHARS = 16 << 20
 """Characters of all values of changes: those of partitions may have 256 Ki each."""
+_PARTITION_CHARS = 64
+"""A partition counts as these: twelve bytes may name 100,000, and each is a text in an analysis."""
 _SEED_BYTES = 4 << 20
 _MIN_RECORDS = 1_000
 
@@ -129,7 +132,9 @@ class RecentRecords:
 
 
 def _count_change_chars(record: Sample) -> int:
-    return len(record.before or "") + len(record.after or "")
+    before, after = record.before or "", record.after or ""
+    named = count_partitions(after) if record.field == "partitions" else 0
+    return len(before) + len(after) + _PARTITION_CHARS * named
 
 
 def read_spool(folder: Path) -> list[Sample]:

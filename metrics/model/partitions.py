@@ -36,6 +36,11 @@ def parse_partitions(text: str | None) -> Iterator[str]:
     return islice(_parse(text or ""), PARTITIONS_MAX)
 
 
+def count_partitions(text: str) -> int:
+    """Return how many names `parse_partitions` yields, without making them."""
+    return min(sum(len(numbers) for _, numbers in _parse_ranges(text)), PARTITIONS_MAX)
+
+
 def clip_partitions(text: str) -> str:
     """Return a text of a bounded length, cut between two topics."""
     if len(text) <= TEXT_MAX_CHARS:
@@ -49,12 +54,17 @@ def is_partition(name: str) -> bool:
 
 
 def _parse(text: str) -> Iterator[str]:
+    for topic, numbers in _parse_ranges(text):
+        yield from (f"{topic}-{number}" for number in numbers)
+
+
+def _parse_ranges(text: str) -> Iterator[tuple[str, range]]:
     for part in text.split():
         topic, _, ranges = part.rpartition(":")
         for found in map(_RANGE.fullmatch, ranges.split(",")):
             if found is not None:
                 first, last = int(found[1]), int(found[2] or found[1])
-                yield from (f"{topic}-{number}" for number in range(first, last + 1))
+                yield topic, range(first, last + 1)
 
 
 def _ranges(numbers: list[int]) -> str:

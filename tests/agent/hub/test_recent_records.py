@@ -43,6 +43,17 @@ def test_values_of_changes_are_bounded_in_bytes_and_the_oldest_go_first() -> Non
     assert recent.added == len(long)
 
 
+def test_a_short_text_that_names_many_partitions_counts_as_these() -> None:
+    """A thousand records of 12 bytes took a minute and gigabytes to analyse."""
+    recent = RecentRecords()
+    short = [change("partitions", f"t{number:04}:0-99999") for number in range(1_000)]
+
+    recent.add(short, now=1.0)
+
+    assert recent.records() == short[-2:]
+    assert recent.added == len(short)
+
+
 def test_names_of_changed_groups_are_as_many_as_records() -> None:
     """A sidecar has no recorder that takes them: each group that ever was stayed."""
     recent = RecentRecords(max_records=1_000)

@@ -8,6 +8,7 @@ from metrics.model.partitions import (
     PARTITIONS_MAX,
     TEXT_MAX_CHARS,
     clip_partitions,
+    count_partitions,
     format_partitions,
     is_partition,
     parse_partitions,
@@ -20,7 +21,9 @@ _NAMES = st.builds(
 
 @given(st.sets(_NAMES))
 def test_text_holds_every_partition(names: set[str]) -> None:
-    assert set(parse_partitions(format_partitions(names))) == names
+    text = format_partitions(names)
+    assert set(parse_partitions(text)) == names
+    assert count_partitions(text) == len(names)
     assert all(map(is_partition, names))
 
 
@@ -42,7 +45,11 @@ def test_numbers_that_kafka_has_not_name_no_partition(number: str) -> None:
 
 
 def test_a_text_of_a_billion_partitions_has_an_end() -> None:
-    found = list(parse_partitions("t:0-9999999999,0-9999999999"))
+    text = "t:0-9999999999,0-9999999999"
+
+    found = list(parse_partitions(text))
+
+    assert count_partitions(text) == PARTITIONS_MAX
 
     assert (found[0], found[-1], len(found)) == ("t-0", f"t-{PARTITIONS_MAX - 1}", PARTITIONS_MAX)
 
