@@ -132,6 +132,13 @@ GROUPS_EVICTED = Metric(
     "Groups dropped for limits.groups.",
     count="groups_evicted",
 )
+PARTITIONS_FORGOTTEN = Metric(
+    "rebalance_agent_partitions_forgotten_total",
+    COUNTER,
+    (),
+    "Assignments that were not kept, as all members have too many partitions.",
+    count="partitions_forgotten",
+)
 SAMPLES_WRITTEN = Metric(
     "rebalance_agent_samples_written_total", COUNTER, ("sink",), "Samples that the sink took."
 )

@@ -13,7 +13,8 @@ PARTITIONS_MAX = 100_000
 TEXT_MAX_CHARS = 1 << 18
 """Length of a text: some thousand topics."""
 _NUMBER = "[0-9]{1,10}"
-_PARTITION = re.compile(f".+-{_NUMBER}", re.DOTALL)
+_PARTITION = re.compile(f".{{1,249}}-{_NUMBER}", re.DOTALL)
+"""A topic has at most 249 characters: org.apache.kafka.common.internals.Topic."""
 _RANGE = re.compile(f"({_NUMBER})(?:-({_NUMBER}))?")
 
 

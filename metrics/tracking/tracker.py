@@ -35,6 +35,8 @@ from metrics.tracking.transitions import Transitions
 NONE = RebalanceStatus.NONE
 
 _NO_WORKLOAD: Mapping[str, str] = {}
+PARTITIONS_MAX = 500_000
+"""Partitions of all members together: some 45 MB. A whole cluster has 200,000 as a rule."""
 _SILENT_S = 60.0
 """A member without connections that nobody reported for as long is dead."""
 
@@ -72,6 +74,7 @@ class Tracker:
         self._instances = StreamsInstances(state.instances)
         for consumer in state.consumers:
             self._instances.restore_thread(consumer)
+        self._partitions = self._count_partitions()
         self._counts = Counter(state.counts)
         self._durations = GroupDurations(config.groups, state.groups, self._counts)
         self._transitions = Transitions(config, self._instances, self._durations, self._counts)
@@ -84,6 +87,8 @@ class Tracker:
         before = len(self._members)
         consumer, out = self._consumer_of(signal)
         is_new = len(self._members) > before
+        if signal.assigned:
+            signal = self._bound_partitions(consumer.track, signal)
         out += self._make_room(signal.at) + self._merger.apply(consumer, signal)
         is_refused = signal.kind is SignalKind.FAIL and TRAITS[signal.source].is_broker
         if is_new and (is_refused or signal.by is not None):  # it is no member: no series
@@ -245,6 +250,23 @@ class Tracker:
         self._instances.add_thread(consumer, signal)
         self._members.add(consumer)
         return consumer, out
+
+    def _bound_partitions(self, track: Track, signal: Signal) -> Signal:
+        """Return the signal, without its partitions if all members have too many with them.
+
+        Members that are gone count until then: only there the sum is made again.
+        """
+        more = len(signal.assigned or ()) - len(track.assigned or ())
+        if self._partitions + more > PARTITIONS_MAX:
+            self._partitions = self._count_partitions()
+        if self._partitions + more > PARTITIONS_MAX:
+            self._counts["partitions_forgotten"] += 1
+            return replace(signal, assigned=None)
+        self._partitions += more
+        return signal
+
+    def _count_partitions(self) -> int:
+        return sum(len(consumer.track.assigned or ()) for consumer in self._members)
 
     def _make_room(self, at: float) -> list[Sample]:
         """Evict the longest silent members; a status is recorded as lost."""

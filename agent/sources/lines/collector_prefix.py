@@ -9,6 +9,8 @@ and only at the start of a line; a level or a number is never a name.
 import re
 from typing import NamedTuple
 
+from metrics.model.names import clip_name
+
 _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^\s\[\]]{0,24}"
 _MONTH_DAY = r"[A-Z][a-z]{2} [ \d]\d (?:20\d\d )?\d\d:\d\d:\d\d(?:\.\d{1,9})?"
 _LEVEL = (
@@ -200,4 +202,6 @@ def _describe(match: re.Match[str]) -> CollectorPrefix:
         within, host, pid = pid, host or pid, ""
     origin = "/".join(dict.fromkeys(part for part in (host, within) if part))
     time = found.get("time") or found.get("epoch", "")
-    return CollectorPrefix(origin, host, pid.strip("-"), time, match.end())
+    return CollectorPrefix(
+        clip_name(origin), clip_name(host), clip_name(pid.strip("-")), time, match.end()
+    )

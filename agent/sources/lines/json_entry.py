@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from agent.sources.lines.byte_lists import read_text
+from metrics.model.names import clip_name
 
 Json = dict[str, Any]
 
@@ -321,10 +322,10 @@ def _add_origin(entry: JsonEntry, found: Json) -> None:
     instance = "" if pod else _first(found, ids)
     if name or instance:
         within = (container if pod else "") or ("" if pod or container or stream else unit)
-        entry.host = name
+        entry.host = clip_name(name)
         parts = (name, within, instance)
-        entry.origin = "/".join(dict.fromkeys(part for part in parts if part))
-    entry.pid = _first(found, _PIDS) or entry.pid
+        entry.origin = clip_name("/".join(dict.fromkeys(part for part in parts if part)))
+    entry.pid = clip_name(_first(found, _PIDS)) or entry.pid
 
 
 def _pod_of_tags(found: Json) -> str:

@@ -93,7 +93,12 @@ class OriginStreams:
         name = entry.origin
         if not entry.pid:
             return name
-        if _continues(self._processes.setdefault(name, []), entry.pid):
+        known = self._processes.setdefault(name, [])
+        if len(self._processes) > _MAX_ORIGINS:
+            forgotten = next(iter(self._processes))
+            del self._processes[forgotten]
+            self._shared.discard(forgotten)
+        if _continues(known, entry.pid):
             self._shared.add(name)
         return f"{name}[{entry.pid}]" if name in self._shared else name
 

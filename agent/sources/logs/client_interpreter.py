@@ -23,7 +23,9 @@ from agent.sources.lines.dialect import Action, LogEvent
 from agent.sources.lines.origin_streams import name_stream
 from agent.sources.logs.client_state import ClientState, PendingSignal
 from agent.sources.logs.consumer_config import Client, Settings
+from agent.sources.logs.partition_budget import NAMED_MAX, PartitionBudget
 from agent.sources.logs.unplaced_causes import UnplacedCauses
+from metrics.model.sample import clip_reason
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind, streams_thread
 from metrics.model.status import RebalanceStatus
 
@@ -77,6 +79,10 @@ class ClientInterpreter:
     """Causes of which several clients can be meant."""
     unplaced: UnplacedCauses = field(default_factory=UnplacedCauses)
     """Causes of which no client is known yet."""
+    budget: PartitionBudget = field(default_factory=PartitionBudget)
+    """Memory for partitions, which all streams of a source share."""
+    partition_chars: int = 0
+    """Its part of the budget."""
 
     def derive(self, origin: str, host: str) -> "ClientInterpreter":
         """Return an interpreter for a stream within this one, with the name of its origin."""
@@ -89,6 +95,7 @@ class ClientInterpreter:
             source=self.source,
             look_back=self.look_back,
             find_group=self.find_group,
+            budget=self.budget,
         )
 
     def take(self, event: LogEvent, at: float) -> list[Signal]:
@@ -131,6 +138,7 @@ class ClientInterpreter:
         """Return all pending signals, at the end of the stream: held syncs have ended."""
         out = [signal for client in self.clients.values() for signal in self._release(client)]
         self.lanes.clear()
+        self.budget.note(self.stream, 0)
         return out + self._place_overdue(math.inf)
 
     def horizon(self) -> float | None:
@@ -163,6 +171,8 @@ class ClientInterpreter:
         for client in self.clients.values():  # restore the identity of equal objects
             lane = self.lanes.get(client.lane, ())
             client.held = next((w for w in lane if w == client.held), None)
+            client.clip_texts()
+        self._resize(sum(client.partition_chars for client in self.clients.values()))
 
     def _set_aside(self, event: LogEvent, at: float) -> str:
         """Let a cause wait for its client; return why the event has no effect."""
@@ -282,8 +292,10 @@ class ClientInterpreter:
         if client is not None and client.is_anonymous_in(group):
             client.name(client_id, instance_id)
         elif client is None or not client.is_named(client_id, group, instance_id):
-            if client is not None and client.held is not None:
-                client.held.ready = True
+            if client is not None:
+                self._forget_partitions(client)
+                if client.held is not None:
+                    client.held.ready = True
             settings = self.look_back(Client(client_id, group, instance_id))
             member = Member(
                 cluster=self.cluster,
@@ -308,7 +320,9 @@ class ClientInterpreter:
         out = self._place_overdue(now)
         if len(self.clients) > _CLIENT_LIMIT:
             self.eviction_count += 1
-            out += self._release(self.clients.pop(next(iter(self.clients))))
+            silent = self.clients.pop(next(iter(self.clients)))
+            self._forget_partitions(silent)
+            out += self._release(silent)
         return out
 
     def _hold(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
@@ -319,8 +333,22 @@ class ClientInterpreter:
         return out
 
     def _move(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
-        """Report the partitions that the client reads from now on."""
-        return self._report_partitions(client, at, client.move(event))
+        """Report the partitions that the client reads from now on; too many are not known."""
+        before, assigned = client.partition_chars, client.move(event)
+        self._resize(client.partition_chars - before)
+        if len(assigned) > NAMED_MAX or self.budget.is_exceeded:
+            self._forget_partitions(client)
+            self.budget.forgotten += 1
+            return []
+        return self._report_partitions(client, at, assigned)
+
+    def _forget_partitions(self, client: ClientState) -> None:
+        self._resize(-client.partition_chars)
+        client.partitions.clear()
+
+    def _resize(self, change_chars: int) -> None:
+        self.partition_chars += change_chars
+        self.budget.note(self.stream, self.partition_chars)
 
     def _report_partitions(
         self, client: ClientState, at: float, assigned: tuple[str, ...]
@@ -357,7 +385,7 @@ class ClientInterpreter:
         """Report that a client has no partitions: it is a new process, or a new member."""
         if not client.partitions:
             return []
-        client.partitions.clear()
+        self._forget_partitions(client)
         return self._report_partitions(client, at, ())
 
     def _settings(self, client: ClientState, at: float) -> list[Signal]:
@@ -459,7 +487,7 @@ class ClientInterpreter:
             member=client.member,
             source=self.source,
             status=RebalanceStatus.NONE if is_layers else rule.status,
-            reason=event.captures.get("reason"),
+            reason=clip_reason(event.captures.get("reason")),
             generation=client.generation,
             streams_follow_up=layer,
             is_muted=client.is_muted,
@@ -495,7 +523,7 @@ def _follow_up(event: LogEvent, at: float) -> FollowUp:
     return FollowUp(
         status=RebalanceStatus.ASSIGNMENT_PROBING if streams else event.rule.status,
         at=at,
-        reason=event.captures.get("reason"),
+        reason=clip_reason(event.captures.get("reason")),
         due_at=_due_at(event),
     )
 

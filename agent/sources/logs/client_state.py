@@ -12,7 +12,9 @@ import msgspec
 from msgspec.structs import replace
 
 from agent.sources.lines.dialect import CLASSIC, Action, LogEvent, Rule
+from metrics.model.names import clip_name
 from metrics.model.partitions import is_partition
+from metrics.model.sample import clip_reason
 from metrics.model.signals import Member, Signal, SignalKind, streams_thread
 from metrics.model.status import RebalanceStatus
 
@@ -60,11 +62,11 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
     held: PendingSignal | None = None
     announced: Announced | None = None
     subscription: str | None = None
-    """Text of the last line about it."""
+    """Text of the last line about it, clipped as a name: a subscription may have a MiB."""
     joined_subscription: str | None = None
     """The one that its last join carried."""
     assignment: str | None = None
-    """Text of the last assignment that it took."""
+    """Text of the last assignment that it took, clipped as a name."""
     partitions: set[str] = msgspec.field(default_factory=set)
     """Partitions that it reads, as far as its lines show them."""
     left: bool = False
@@ -115,6 +117,18 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.has_joined, self.announced, self.assignment = False, None, None
         self.subscription = self.joined_subscription = None
         self.partitions.clear()
+
+    def clip_texts(self) -> None:
+        """Clip texts that an older release has kept whole."""
+        for name in ("subscription", "joined_subscription", "assignment"):
+            text = getattr(self, name)
+            if text is not None:
+                setattr(self, name, clip_name(text))
+
+    @property
+    def partition_chars(self) -> int:
+        """Characters of its partitions."""
+        return sum(map(len, self.partitions))
 
     def is_out_of_place(self, rule: Rule) -> bool:
         """Return whether another line must stand before the rule's; remember the rule."""
@@ -194,7 +208,7 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
         """
         rule = event.rule
         if rule.assigns:
-            return event.captures.get("assignment") != self.assignment
+            return clip_name(event.captures.get("assignment", "")) != self.assignment
         if rule.action is Action.SETTLE:
             return False
         return None if rule.action in _IN_EVERY_PROTOCOL else True
@@ -214,7 +228,7 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
             if rule.action is Action.SETTLE:  # of a client whose log shows no join
                 self.left = self.dropped = False
         if rule.assigns:
-            self.assignment = event.captures["assignment"]
+            self.assignment = clip_name(event.captures["assignment"])
         if rule.parts:
             self._learn_membership(rule)
         if rule.action is Action.JOIN:
@@ -235,13 +249,14 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
     def announce(self, event: LogEvent, at: float, *, is_valid: bool) -> None:
         """Keep a cause until the next join or changed assignment, if ``is_valid``."""
         status, reason = event.rule.status, event.captures.get("reason")
+        text = None if reason is None else clip_name(reason)
         is_subscription = status is RebalanceStatus.SUBSCRIPTION_CHANGED
-        if is_subscription and reason is not None and reason == self.joined_subscription:
+        if is_subscription and text is not None and text == self.joined_subscription:
             self.announced = None  # it came back to what the group knows
-        elif is_valid and not (is_subscription and reason == self.subscription):
-            self.announced = Announced(status=status, at=at, reason=reason)
+        elif is_valid and not (is_subscription and text == self.subscription):
+            self.announced = Announced(status=status, at=at, reason=clip_reason(reason))
         if is_subscription:
-            self.subscription = reason
+            self.subscription = text
 
     def causes_before(self, signal: Signal) -> list[Signal]:
         """Return the causes that this signal implies, at its time: announced ones, a return."""

@@ -3,16 +3,21 @@
 import asyncio
 import socket
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from agent.sources.base import Emit
 from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.lines.log_file import Chunk
 from agent.sources.lines.stream_parser import StreamParser
+from agent.sources.lines.stream_tail import StreamTail
 from agent.sources.lines.tail import FileTail
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.sources.logs.config import LogConfig
 from agent.sources.logs.diagnosis import describe_consumer
+from agent.sources.logs.partition_budget import PartitionBudget
 
 
 class LogSource(FileTail):
@@ -40,6 +45,7 @@ class LogSource(FileTail):
         """
         self.name = config.name
         dialects = choose_dialects(config.dialects, config.rules)
+        self._budget, self._forgotten = PartitionBudget(), 0
 
         def parser(stream: str) -> StreamParser:
             interpreter = ClientInterpreter(
@@ -48,6 +54,7 @@ class LogSource(FileTail):
                 group=config.group,
                 host=host,
                 is_host_configured=host != socket.gethostname(),
+                budget=self._budget,
             )
             return create_parser(dialects, interpreter, config.timezone or timezone)
 
@@ -61,3 +68,8 @@ class LogSource(FileTail):
             pause=pause,
         )
         self._reports.describe = describe_consumer
+
+    def _feed(self, tail: StreamTail, chunk: Chunk, emit: Emit) -> None:
+        super()._feed(tail, chunk, emit)
+        new, self._forgotten = self._budget.forgotten - self._forgotten, self._budget.forgotten
+        self._count(Counter(partitions_forgotten=new))

@@ -15,6 +15,7 @@ import msgspec
 
 from agent.sources.lines.dialect import Action, LogEvent
 from agent.sources.logs.client_state import ClientState
+from metrics.model.sample import clip_reason
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
 
 _LIMIT = 16
@@ -62,7 +63,7 @@ class UnplacedCauses:
             member=member,
             source=source,
             status=rule.status,
-            reason=event.captures.get("reason"),
+            reason=clip_reason(event.captures.get("reason")),
         )
         self.waiting.append(UnplacedCause(signal=signal, rule=rule.name, drops=rule.drops))
         return True

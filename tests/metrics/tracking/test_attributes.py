@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from metrics.model.sample import Sample, SampleKind
 from metrics.model.signals import Signal, SourceKind
+from metrics.tracking import tracker as tracker_module
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
 from tests.metrics.given import C1, left, of_kind, raised, run, seen, synced
@@ -266,3 +267,23 @@ def test_one_without_partitions_has_not(tracker: Tracker, goes: Signal) -> None:
     run(tracker, heartbeat(1.0, "t-0"), goes)
 
     assert changes(tracker.detach(NEW.origin, 50.0)) == []
+
+
+def test_partitions_of_all_members_are_bounded_and_those_of_members_that_are_gone_are_free(
+    tracker: Tracker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracker_module, "PARTITIONS_MAX", 5)
+    names = ("t-0", "t-1", "t-2")
+    first, second, third = (
+        replace(assigned(at, *names), member=replace(LOG, client_id=name, member_id=name))
+        for at, name in ((1.0, "a"), (2.0, "b"), (6.0, "c"))
+    )
+
+    assert [len(changes(run(tracker, each))) for each in (first, second)] == [1, 0]
+    assert tracker.snapshot(3.0).counts["partitions_forgotten"] == 1
+
+    tracker.apply(replace(left(4.0, LOG), member=first.member))
+    assert len(changes(run(tracker, replace(second, at=5.0)))) == 1
+
+    restarted = Tracker(StatusConfig(), state=tracker.state())
+    assert changes(run(restarted, third)) == []
