@@ -96,7 +96,7 @@ def _sync_times(events: Iterable[Signal | Tick], source: SourceKind) -> dict[_Ke
 
 def _shift(event: Signal | Tick, offset_s: float) -> Signal | Tick:
     if isinstance(event, Tick):
-        return Tick(event.at - offset_s)
+        return event._replace(at=event.at - offset_s)
     return replace(
         event,
         at=event.at - offset_s,

@@ -31,8 +31,7 @@ def replay(streams: Iterable[Iterator[Signal | Tick]], tracker: Tracker) -> Iter
         samples: list[Sample] = []
         if event.at >= ticked_at + TICK_S:
             samples, ticked_at = tracker.advance(event.at), event.at
-        if isinstance(event, Signal):
-            samples += tracker.apply(event)
+        samples += _apply(event, tracker)
         for sample in samples:
             heapq.heappush(pending, (sample.ts, number, sample))
             number += 1
@@ -44,6 +43,12 @@ def replay(streams: Iterable[Iterator[Signal | Tick]], tracker: Tracker) -> Iter
         number += 1
     while pending:
         yield heapq.heappop(pending)[2]
+
+
+def _apply(event: Signal | Tick, tracker: Tracker) -> list[Sample]:
+    if isinstance(event, Signal):
+        return tracker.apply(event)
+    return [sample for origin in event.ended for sample in tracker.detach(origin, event.at)]
 
 
 @dataclass(slots=True)

@@ -24,6 +24,8 @@ class Tick(NamedTuple):
     """A recording's progress to ``at`` (Unix seconds), with or without signals."""
 
     at: float
+    ended: tuple[str, ...] = ()
+    """Streams that have ended for good by then, as `Detach` reports them live."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -58,10 +58,13 @@ def record_end(track: Track, at: float) -> list[Sample]:
 def _record_silence(track: Track, signal: Signal) -> list[Sample]:
     """Record how long a member was silent before it was fenced, and note its requests.
 
-    In new protocols the broker has the session timeout, so nothing else shows when it stopped.
+    In new protocols the broker has the session timeout, so nothing else shows when it stopped. A
+    member that joins as new, though it had partitions, is the successor of a dead process.
     """
-    is_fenced = signal.kind is SignalKind.RAISE and signal.status in _OF_FENCED
-    out = [_silence(track, signal.at)] if is_fenced and _shows_silence(track, signal.at) else []
+    is_raise = signal.kind is SignalKind.RAISE
+    is_successor = signal.status is RebalanceStatus.NEW_MEMBER and bool(track.assigned)
+    is_end = is_raise and (signal.status in _OF_FENCED or is_successor)
+    out = [_silence(track, signal.at)] if is_end and _shows_silence(track, signal.at) else []
     if TRAITS[signal.source].sees_protocol:
         track.requested_at = max(track.requested_at, signal.at)
     return out

@@ -14,6 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
@@ -21,8 +22,9 @@ from typing import BinaryIO, NamedTuple, cast
 from agent.errors import SourceError
 from agent.sources.base import TICK_S, Tick
 from agent.sources.lines.recordings import Failed, fail
-from agent.wire.connection import DecodedRequest
+from agent.wire.connection import ConnectionClosed, DecodedRequest, Event
 from agent.wire.decoder_errors import decode_safely
+from agent.wire.members.disconnects import DisconnectTracker
 from agent.wire.members.group_decoder import GroupDecoder
 from agent.wire.tcp.packets import is_known_link, read_segment
 from agent.wire.tcp.sessions import TcpSessions
@@ -76,6 +78,8 @@ def signals(
     """
     sessions = TcpSessions(counts, patience=_PATIENCE_PACKETS)
     interpreter = GroupDecoder(cluster, counts)
+    disconnects = DisconnectTracker(interpreter.registry)
+    decode = partial(_decode, interpreter, disconnects)
     captures = [_report_failure(packets(path, counts), failed) for path in paths]
     ticked_at, last_at, requests = 0.0, 0.0, 0
     for packet in heapq.merge(*captures, key=attrgetter("at")):
@@ -86,16 +90,25 @@ def signals(
             continue
         for event in sessions.push(segment, packet.at):
             requests += isinstance(event, DecodedRequest)
-            yield from decode_safely(interpreter, event)
+            yield from decode(event)
         if packet.at >= ticked_at + TICK_S:
-            yield Tick(packet.at)
+            yield Tick(packet.at, tuple(disconnects.take_expired(packet.at)))
             ticked_at = packet.at
     for event in sessions.flush():
         requests += isinstance(event, DecodedRequest)
-        yield from decode_safely(interpreter, event)
+        yield from decode(event)
     if last_at:
         yield Tick(last_at)
     return requests
+
+
+def _decode(
+    interpreter: GroupDecoder, disconnects: DisconnectTracker, event: Event
+) -> Iterable[Signal]:
+    """Return the signals of an event, and note the end of a connection."""
+    if isinstance(event, ConnectionClosed):
+        disconnects.record(event.connection, event.at)
+    return decode_safely(interpreter, event)
 
 
 def is_capture(path: str) -> bool:

@@ -239,6 +239,22 @@ def test_a_fenced_member_has_the_time_since_its_last_request(tracker: Tracker, c
     assert changes(samples) == [("silent.ms", None, "18000")]
 
 
+def test_a_successor_shows_since_when_the_process_before_it_was_dead(tracker: Tracker) -> None:
+    run(tracker, heartbeat(1.0, "t-0"), heartbeat(2.0))
+
+    samples = run(tracker, raised(2, 20.0, NEW, source=WIRE))
+
+    assert ("silent.ms", None, "18000") in changes(samples)
+
+
+def test_a_first_process_has_no_predecessor(tracker: Tracker) -> None:
+    run(tracker, heartbeat(1.0))
+
+    samples = run(tracker, raised(2, 20.0, NEW, source=WIRE))
+
+    assert "silent.ms" not in {name for name, *_ in changes(samples)}
+
+
 def test_a_member_that_is_fenced_between_two_heartbeats_was_not_silent(tracker: Tracker) -> None:
     run(tracker, heartbeat(1.0, "t-0"))
 
