@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from agent.runtime.replay import replay
 from agent.sources.base import Tick
-from metrics.model.signals import SignalKind, SourceKind
+from metrics.model.signals import Signal, SignalKind, SourceKind
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
 from tests.metrics.given import C1, signal
@@ -17,7 +17,7 @@ def test_a_member_whose_stream_has_ended_is_silent_since_its_last_request() -> N
     wire = SourceKind.WIRE
     seen = replace(signal(SignalKind.SEEN, 1.0, ADDRESS, source=wire), assigned=("t-0",))
     asked = signal(SignalKind.SEEN, 5.0, ADDRESS, source=wire)
-    events = [seen, asked, Tick(65.0, (ADDRESS.origin,))]
+    events: list[Signal | Tick] = [seen, asked, Tick(65.0, (ADDRESS.origin,))]
 
     samples = replay([iter(events)], Tracker(StatusConfig()))
 
