@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 NAMED_MAX = 5_000
 """Partitions of one client by name: more than one has as a rule, as on the wire."""
-_LIMIT_CHARS = 16 << 20
-"""Some 60 MB for names of 30 characters: half a million."""
+_LIMIT_CHARS = 8 << 20
+"""Some 30 MB for names of 30 characters: a quarter of a million."""
 
 
 @dataclass(slots=True)
