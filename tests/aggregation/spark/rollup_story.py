@@ -92,10 +92,14 @@ def rows_of(spark: SparkSession, folder: Path) -> Counter[str]:
     store = RollupStore(spark, folder)
     frames = (store.rollups(), store.rebalances(), store.incidents())
     return Counter(
-        str([round(value, 4) if isinstance(value, float) else value for value in row])
+        str(sorted((name, str(_rounded(value))) for name, value in row.asDict().items()))
         for frame in frames
         for row in frame.collect()
     )
+
+
+def _rounded(value: object) -> object:
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def main(kind: TableFormat, folder: Path, stored_in: str) -> None:
