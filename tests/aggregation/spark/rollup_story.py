@@ -61,8 +61,8 @@ class Reader(Thread):
 
 
 def at(day: int, second: float) -> float:
-    """Return a time on one of the days from 29 November on."""
-    return START_AT + (5 + day) * DAY_S + second
+    """Return a time on one of the days from 30 November on; November is over in the first run."""
+    return START_AT + (6 + day) * DAY_S + second
 
 
 def busy(day: int, second: float) -> list[Sample]:
