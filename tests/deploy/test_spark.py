@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "spark"
 SPARK = Path(pyspark.__file__).parent
-DEADLINE_S = 500.0
+DEADLINE_S = 1000.0
 MASTER, WORKER = (f"org.apache.spark.deploy.{kind}" for kind in ("master.Master", "worker.Worker"))
 
 
