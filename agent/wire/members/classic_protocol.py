@@ -194,7 +194,7 @@ def _complete_worker(
     if assignment is None or not (assignment.failure or assignment.revoked):
         return _complete(member, at, None, None)
     if assignment.failure is not None:
-        return member.report_cause(RebalanceStatus.METADATA_CHANGED, at, assignment.failure)
+        return member.report_cause(RebalanceStatus.RETRY_ON_ERROR, at, assignment.failure)
     reason = f"tasks to revoke: {', '.join(sorted(assignment.revoked))}"
     status = RebalanceStatus.REVOCATION_NEEDED
     return _complete(member, at, FollowUp(status=status, at=at, reason=clip_reason(reason)), None)

@@ -14,11 +14,6 @@ CASES: dict[str, tuple[list[str], dict[str, list[int]]]] = {
         ["broker_log:server-1.log", "broker_log:server-2.log"],
         {"m1": [2, 0, 1, 0, 1, 0, 1, 0, 1, 0, 6, 0], "m2": [2, 0, 1, 0, 1, 0, 6, 0]},
     ),
-    # two workers with different config topics: each assignment has an error, for 29 s
-    "connect-config-mismatch": (
-        ["logs:w1.log", "logs:w2.log"],
-        {"w1": [7, 0, 6, 0], "w2": [1, 7, 0]},
-    ),
     "cooperative-2.5": (["logs:m1.log"], {"m1": [2, 0, 1, 10, 0, 1, 10, 0, 1, 0]}),
     "cooperative-2.5, with its capture": (
         ["logs:m1.log", "pcap:wire.pcap.gz"],

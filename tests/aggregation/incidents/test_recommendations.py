@@ -84,22 +84,3 @@ def test_texts_name_the_session_timeout_of_the_group() -> None:
     first = recommend(restart)[0]
     assert first.because.endswith("back within consumer.session.timeout.ms.")
     assert first.price == "a member that died is missed only after consumer.session.timeout.ms"
-
-
-@pytest.mark.parametrize(
-    ("reason", "wanted"),
-    [
-        ("Assignment{error=1, leader='w1', leaderUrl='http://w1/', offset=7", "differ"),
-        ("assignment failed: CONFIG_MISMATCH at config offset 12 of w1", "differ"),
-        ("Connector sink config updated", "each change is a rebalance"),
-        (None, "each change is a rebalance"),
-    ],
-)
-def test_connect_workers_that_disagree_are_no_change_of_tasks(
-    reason: str | None, wanted: str
-) -> None:
-    found = replace(_incident(IncidentKind.TASK_CONFIGURATION), reason=reason)
-
-    (one,) = recommend(found)
-
-    assert wanted in one.because

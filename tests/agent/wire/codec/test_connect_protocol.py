@@ -111,7 +111,7 @@ def test_a_failed_assignment_ends_nothing(talk: Talk) -> None:
     talk.sync()
     (signal,) = talk.tell(assignment=assignment({}, error=1))
 
-    assert (signal.kind, signal.status) == ("raise", 7)
+    assert (signal.kind, signal.status) == ("raise", 9)
     assert signal.reason == "assignment failed: CONFIG_MISMATCH at config offset 12 of w1-a"
 
 
