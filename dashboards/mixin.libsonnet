@@ -41,11 +41,11 @@
           },
           {
             "record": "member_status:kafka_consumer_rebalance_transitions:increase10m",
-            "expr": "max by (kafka_cluster, app, group, client_id, host, status) (\n  (\n    (\n      kafka_consumer_rebalance_transitions_total\n      unless\n      last_over_time(kafka_consumer_rebalance_transitions_total[1h] offset 10m)\n    )\n    and on (job, instance) (up offset 10m == 1)\n  )\n  or\n  increase(kafka_consumer_rebalance_transitions_total[10m])\n)\n"
+            "expr": "max by (kafka_cluster, app, group, client_id, host, status) (\n  (\n    clamp_min(\n      kafka_consumer_rebalance_transitions_total\n      - (\n        last_over_time(kafka_consumer_rebalance_transitions_total[1h] offset 10m)\n        or\n        clamp_min(min_over_time(kafka_consumer_rebalance_transitions_total[10m]) - 1, 0)\n      ),\n      0\n    )\n    unless\n    kafka_consumer_rebalance_transitions_total offset 10m\n    and on (job, instance) (up offset 10m == 1)\n  )\n  or\n  increase(kafka_consumer_rebalance_transitions_total[10m])\n)\n"
           },
           {
             "record": "member_status:kafka_consumer_rebalances:increase10m",
-            "expr": "max by (kafka_cluster, app, group, client_id, host, status) (\n  (\n    (\n      kafka_consumer_rebalances_total\n      unless\n      last_over_time(kafka_consumer_rebalances_total[1h] offset 10m)\n    )\n    and on (job, instance) (up offset 10m == 1)\n  )\n  or\n  increase(kafka_consumer_rebalances_total[10m])\n)\n"
+            "expr": "max by (kafka_cluster, app, group, client_id, host, status) (\n  (\n    clamp_min(\n      kafka_consumer_rebalances_total\n      - (\n        last_over_time(kafka_consumer_rebalances_total[1h] offset 10m)\n        or\n        clamp_min(min_over_time(kafka_consumer_rebalances_total[10m]) - 1, 0)\n      ),\n      0\n    )\n    unless\n    kafka_consumer_rebalances_total offset 10m\n    and on (job, instance) (up offset 10m == 1)\n  )\n  or\n  increase(kafka_consumer_rebalances_total[10m])\n)\n"
           },
           {
             "record": "group_status:kafka_group_rebalances:increase10m",

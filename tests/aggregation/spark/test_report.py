@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from datetime import date
+from html import escape
 from html.parser import HTMLParser
 from math import ceil
 from pathlib import Path
@@ -187,7 +188,8 @@ def test_report_has_the_proposals_of_its_incidents(week_report: Reports) -> None
     assert len(week_report.proposals) == PROPOSALS_SHOWN
     for proposal in week_report.proposals:
         assert set(proposal.incidents) <= ids
-        assert f"<b>{proposal.setting}</b> of {proposal.group}" in week_report.page
+        assert f"<b>{proposal.group}</b>: {escape(proposal.text)}" in week_report.page
+        assert f"<code>{proposal.setting}</code> is " in week_report.page
 
 
 def test_headline_has_the_verdict_in_words(week_report: Reports) -> None:
