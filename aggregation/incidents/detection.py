@@ -368,9 +368,9 @@ class GroupHistory:
         round_ = rebalance.round
         is_short = round_.own_seconds <= EXPIRY_WAIT_S
         if rebalance.absent and is_short and not round_.is_open:
-            draft = Draft(IncidentKind.SESSION_EXPIRED, round_.started_at, Certainty.INFERRED)
-            draft.add_members(rebalance.absent)
-            return draft
+            return self._draft_of_expiry(rebalance, rebalance.absent)
+        if (removed := self._find_removed(rebalance)) and not round_.is_open:
+            return self._draft_of_expiry(rebalance, removed)
         retry = find_retries(rebalance)
         if retry is not None and retry.at <= round_.started_at + STOP_S:
             return self._draft_of_retry(rebalance, retry)
@@ -378,6 +378,27 @@ class GroupHistory:
         if scan is not None:
             return Draft(scan.kind, round_.started_at, scan.certainty, scan.reason)
         return Draft(IncidentKind.UNKNOWN, round_.started_at, Certainty.UNKNOWN)
+
+    def _draft_of_expiry(
+        self, rebalance: ExplainedRebalance, members: Iterable[MemberRef]
+    ) -> Draft:
+        at = rebalance.round.started_at
+        draft = Draft(IncidentKind.SESSION_EXPIRED, at, Certainty.INFERRED)
+        draft.add_members(members)
+        return draft
+
+    def _find_removed(self, rebalance: ExplainedRebalance) -> list[MemberRef]:
+        """Return the members that learn within a rebalance that they had been removed before it.
+
+        A frozen member may be back before the others have their assignment.
+        """
+        return [
+            cause.member
+            for cause in list_causes(rebalance)
+            if cause.kind is IncidentKind.SESSION_EXPIRED
+            and cause.source not in BROKER_SOURCES
+            and cause.member.key in self.present
+        ]
 
     def _draft_of_retry(self, rebalance: ExplainedRebalance, retry: Cause) -> Draft:
         """Return what a join that the coordinator could not serve shows.
@@ -414,9 +435,7 @@ class GroupHistory:
             key = went.member.key
             if went.kind is DepartureKind.EXPIRED and (key in new or key in rejoined):
                 continue  # its first join was lost, or it has another member id now
-            gone.setdefault(
-                went.member, _departure(went, is_absent=went.member in rebalance.absent)
-            )
+            gone.setdefault(went.member, _departure(went, draft, rebalance))
         joined = [cause for cause in causes if cause.kind is IncidentKind.MEMBER_JOINED]
         restarted = [(c.member, c.at) for c in filter(self._is_unexpired, joined)]
         gone = {
@@ -691,11 +710,17 @@ def _replacement(cause: Cause, rebalance: ExplainedRebalance) -> MemberDeparture
     )
 
 
-def _departure(departure: Departure, *, is_absent: bool) -> MemberDeparture:
-    by_broker = departure.source in BROKER_SOURCES
+def _departure(
+    departure: Departure, draft: Draft, rebalance: ExplainedRebalance
+) -> MemberDeparture:
+    """Return a departure; a member that was removed may have said so later than the others."""
+    is_expiry = departure.kind is DepartureKind.EXPIRED and departure.member in draft.members
+    is_inferred = is_expiry and draft.certainty is Certainty.INFERRED
+    by_others = departure.member in rebalance.absent or departure.source in BROKER_SOURCES
+    at = min(departure.at, rebalance.round.started_at) if is_inferred else departure.at
     return MemberDeparture(
         member=departure.member,
         how=_MODES[departure.kind],
-        at=departure.at,
-        is_silent=is_absent or by_broker,
+        at=at,
+        is_silent=by_others or is_inferred,
     )
