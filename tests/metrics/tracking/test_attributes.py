@@ -255,6 +255,14 @@ def test_a_first_process_has_no_predecessor(tracker: Tracker) -> None:
     assert "silent.ms" not in {name for name, *_ in changes(samples)}
 
 
+def test_a_close_without_a_leave_is_recorded(tracker: Tracker) -> None:
+    run(tracker, seen(1.0, NEW))
+
+    samples = run(tracker, msgspec.structs.replace(seen(2.0, NEW), closes=True))
+
+    assert changes(samples) == [("closed", None, None)]
+
+
 def test_a_member_that_is_fenced_between_two_heartbeats_was_not_silent(tracker: Tracker) -> None:
     run(tracker, heartbeat(1.0, "t-0"))
 
