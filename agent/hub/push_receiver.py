@@ -14,7 +14,7 @@ import re
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -24,6 +24,7 @@ from starlette.routing import Route
 from agent.hub.record_bounds import clip_record
 from agent.outputs.hub_push.push import MAX_BYTES, PATH
 from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.position import decode_position, note_unusable
 from aggregation.live.fleet import Fleet
 from metrics.model.sample import MALFORMED, Sample, Scope, decode, parse_time
 from metrics.model.snapshot import GroupKey, MemberRow
@@ -59,13 +60,16 @@ class _PushRefusedError(Exception):
         self.status_code = status_code
 
 
-class _Position(msgspec.Struct, forbid_unknown_fields=True):
-    """The receiver's part of a checkpoint; `offsets` are a topic's."""
+_Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
-    seqs: dict[str, int] = {}
+
+class Position(msgspec.Struct, forbid_unknown_fields=True):
+    """The receiver's part of a checkpoint; `offsets` are a topic's, by its partitions."""
+
+    seqs: dict[str, _Number] = {}
     told: dict[str, float] = {}
     members: Any = None
-    offsets: dict[str, int] = {}
+    offsets: dict[_Number, _Number] = {}
 
 
 class PushReceiver:
@@ -84,15 +88,15 @@ class PushReceiver:
         self.health = SourceHealth(up=True)
         self._token = token
         try:
-            self._restore(config, msgspec.convert(position or {}, _Position))
+            found = decode_position(position, Position, self.name, self.health)
+            self._restore(config, found)
         except (ValueError, TypeError) as error:
-            _log.warning("position_unusable", extra={"source": self.name, "error": str(error)})
-            self.health.damaged.append(self.name)
-            self._restore(config, _Position())
+            note_unusable(self.name, error, self.health)
+            self._restore(config, Position())
         self._contact_at: dict[str, float] = {}
         self._began_at: float | None = None
 
-    def _restore(self, config: StatusConfig, position: _Position) -> None:
+    def _restore(self, config: StatusConfig, position: Position) -> None:
         self._fleet = Fleet(config, position.members)
         self._seqs = dict(position.seqs)
         self._durable_seqs = dict(self._seqs)

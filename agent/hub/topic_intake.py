@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from agent.hub.push_receiver import PushReceiver, with_spool
+from agent.hub.push_receiver import Position, PushReceiver, with_spool
 from agent.sources.base import Detach, Emit
 from metrics.model.sample import Sample, Scope
 from metrics.model.snapshot import MemberRow
@@ -39,11 +39,13 @@ class TopicReceiver(PushReceiver):
         """Resume from a `checkpoint`."""
         super().__init__("", config, position)
         self.health.up = False
-        found = {} if self.health.damaged else (position or {}).get("offsets", {})
-        self.offsets = {int(partition): offset for partition, offset in found.items()}
-        """Next offset of each partition."""
         self.unsaved = 0
         """Records since the last checkpoint."""
+
+    def _restore(self, config: StatusConfig, position: Position) -> None:
+        super()._restore(config, position)
+        self.offsets = dict(position.offsets)
+        """Next offset of each partition."""
 
     async def run(self, emit: Emit, detach: Detach) -> None:
         """Wait: records arrive from the feed."""

@@ -22,7 +22,7 @@ from agent.runtime.checkpoint import Checkpoint
 from agent.sources.base import GroupInspector, Source, SupportsMemoryPressure
 from metrics.exporters.exposition import OutputStats
 from metrics.model.sample import Sample
-from metrics.model.signals import Signal
+from metrics.model.signals import Signal, SourceKind
 from metrics.tracking.tracker import Tracker
 
 log = logging.getLogger(__name__)
@@ -90,9 +90,9 @@ class Pipeline:
         """Apply the end of a stream."""
         self.record(self.tracker.detach(stream, at))
 
-    def remove_origin(self, origin: str, at: float) -> None:
-        """Forget the members of an origin that no source reads any more."""
-        self.record(self.tracker.remove_origin(origin, at))
+    def remove_origins(self, is_departed: Callable[[SourceKind, str], bool], at: float) -> None:
+        """Forget members and groups of origins that no source reads any more."""
+        self.record(self.tracker.remove_origins(is_departed, at))
 
     def tick(self) -> None:
         """Advance time: apply what is due, then commit if there is something to commit."""

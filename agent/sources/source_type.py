@@ -15,7 +15,7 @@ from agent.config.cluster import ClusterConfig
 from agent.errors import ConfigError, SourceError
 from agent.sources.base import Source, Tick
 from agent.sources.coverage import SourceCoverage
-from metrics.model.signals import Signal
+from metrics.model.signals import Signal, SourceKind
 
 
 class Capability(IntEnum):
@@ -107,6 +107,8 @@ class SourceType(Generic[Config]):
     capabilities: Callable[[Config], frozenset[Capability]] = lambda _: frozenset()
     """Capabilities beside those that its mounts need."""
     mounts: Callable[[Config], tuple[Mount, ...]] = lambda _: ()
+    reports: tuple[SourceKind, ...] = ()
+    """Kinds of its signals; none: it reports no member."""
     reads_brokers: bool = False
     """Whether it reads whole groups from `cluster.bootstrap_servers`: not in a sidecar."""
     origin_of: Callable[[str], str] | None = None

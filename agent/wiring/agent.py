@@ -38,7 +38,7 @@ from agent.wiring.agent_config import AgentConfig, Role
 from agent.wiring.hub import HubWiring
 from agent.wiring.outputs import OutputsWiring
 from agent.wiring.reload import log_restart_needed, make_tracker
-from agent.wiring.sources import find_departed_origins, make_sources
+from agent.wiring.sources import ConfiguredOrigins, make_sources
 from agent.wiring.web import WebWiring
 from metrics.exporters.exposition import AgentStats
 from metrics.model.sample import Sample
@@ -288,14 +288,10 @@ class Agent:
         self._pipeline.attach(tracker, sources, config.is_watched, config.samples.interval_s)
 
     def _forget_departed(self, positions: Positions) -> None:
-        """Forget the members of sources that are no longer configured."""
-        departed = find_departed_origins(positions, self._sources)
-        if not departed:
-            return
-        now = self._clock()
-        for origin in self._pipeline.tracker.snapshot(now).members_by_origin:
-            if origin.partition("#")[0] in departed:
-                self._pipeline.remove_origin(origin, now)
+        """Forget members and groups of sources that are no longer configured."""
+        now, origins = self._clock(), ConfiguredOrigins(self._config, positions, self._sources)
+        self._pipeline.remove_origins(origins.is_departed, now)
+        self._pipeline.tracker.await_origins(origins.is_awaited, now)
 
     def _sources_kept_on_reload(self, config: AgentConfig) -> dict[str, SupportsReload]:
         """Return the running sources that survive a new configuration, by name."""

@@ -11,6 +11,8 @@ from agent.sources.base import Source
 from agent.sources.registry import REGISTRY, Row
 from agent.sources.source_type import SourceConfig, SourceContext
 from agent.wiring.agent_config import AgentConfig, Role
+from metrics.model.signals import SourceKind
+from metrics.tracking.source_traits import TRAITS
 
 
 def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
@@ -30,7 +32,38 @@ def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
     return sources
 
 
-def find_departed_origins(positions: Positions, sources: Sequence[Source]) -> set[str]:
+class ConfiguredOrigins:
+    """The origins of members that the configured sources can report."""
+
+    def __init__(
+        self, config: AgentConfig, positions: Positions, sources: Sequence[Source]
+    ) -> None:
+        """``positions`` are those of a checkpoint, and ``sources`` have resumed from them."""
+        rows = [REGISTRY.type_of(source) for source in config.sources]
+        self._kinds = {kind for row in rows for kind in row.reports}
+        self._departed = _find_departed(positions, sources)
+        self._resumed = {
+            row.origin_of(stream)
+            for source in sources
+            if (row := REGISTRY.by_name.get(source.kind)) is not None
+            if row.origin_of is not None and any(map(_reports_often, row.reports))
+            for stream in source.checkpoint()
+        }
+
+    def is_departed(self, kind: SourceKind, origin: str) -> bool:
+        """Return True if no source reads the origin any more."""
+        return kind not in self._kinds or origin.partition("#")[0] in self._departed
+
+    def is_awaited(self, kind: SourceKind, origin: str) -> bool:
+        """Return True if a source reports the origin soon, or it has ended meanwhile."""
+        return _reports_often(kind) and origin.partition("#")[0] not in self._resumed
+
+
+def _reports_often(kind: SourceKind) -> bool:
+    return TRAITS[kind].reports_often
+
+
+def _find_departed(positions: Positions, sources: Sequence[Source]) -> set[str]:
     """Return the origins in a checkpoint that no source reads any more."""
     current = {source.name: source for source in sources}
     departed: set[str] = set()

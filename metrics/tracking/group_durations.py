@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from metrics.model.snapshot import DURATION_BUCKETS_S, Durations, GroupKey
@@ -40,6 +41,11 @@ class GroupDurations:
         # Prometheus: a bucket's bound is inclusive ("le")
         entry.buckets[bisect_left(DURATION_BUCKETS_S, duration_s)] += 1
         entry.sum_s += duration_s
+
+    def forget(self, groups: Collection[tuple[str, str]]) -> None:
+        """Drop groups, by cluster and name: no source reports them any more."""
+        for key in [key for key in self._entries if (key.cluster, key.group) in groups]:
+            del self._entries[key]
 
     def name_cluster(self, cluster: str) -> None:
         """Move the groups of no known cluster to this one."""

@@ -33,13 +33,15 @@ class SourceTraits(NamedTuple):
     """It sees a member's requests, so its group type is certain; a log's texts may be of any."""
     outlives_process: bool = False
     """It is there when its client's process has long ended: a file."""
+    reports_often: bool = False
+    """It reports each member within minutes, also a quiet one."""
 
 
 TRAITS: dict[SourceKind, SourceTraits] = {
     # the client's own text, in full
     SourceKind.LOGS: SourceTraits(0, shows_follow_ups=True, outlives_process=True),
     SourceKind.HTTP: SourceTraits(1),
-    SourceKind.STATS: SourceTraits(2, clock_slack_s=10.0, notes_gaps=True),
+    SourceKind.STATS: SourceTraits(2, clock_slack_s=10.0, notes_gaps=True, reports_often=True),
     # the client's reason in short, or the coordinator's error
     SourceKind.WIRE: SourceTraits(
         3,
@@ -47,6 +49,7 @@ TRAITS: dict[SourceKind, SourceTraits] = {
         sees_admin_requests=True,
         sees_protocol=True,
         ends_with_process=True,
+        reports_often=True,
     ),
     SourceKind.BROKER_LOG: SourceTraits(4, is_broker=True, sees_admin_requests=True),
     SourceKind.ADMIN: SourceTraits(5, asks_coordinators=True),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from metrics.model.sample import DUPLICATE, Sample, SampleKind, Scope
-from metrics.model.signals import Signal, SignalKind
+from metrics.model.signals import Signal, SignalKind, SourceKind
 from metrics.model.snapshot import Snapshot
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import peak
@@ -39,6 +39,9 @@ PARTITIONS_MAX = 500_000
 """Partitions of all members together: some 45 MB. A whole cluster has 200,000 as a rule."""
 _SILENT_S = 60.0
 """A member without connections that nobody reported for as long is dead."""
+AWAIT_S = 300.0
+"""An origin that is not seen again for as long after a restart has ended: librdkafka's statistics
+come every minute or so, heartbeats within seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +77,8 @@ class Tracker:
         self._instances = StreamsInstances(state.instances)
         for consumer in state.consumers:
             self._instances.restore_thread(consumer)
+        self._awaited = set[str]()
+        self._awaited_until = 0.0
         self._partitions = self._count_partitions()
         self._counts = Counter(state.counts)
         self._durations = GroupDurations(config.groups, state.groups, self._counts)
@@ -85,6 +90,8 @@ class Tracker:
     def apply(self, signal: Signal) -> list[Sample]:
         """Apply one signal and return the samples, in order."""
         before = len(self._members)
+        if self._awaited:
+            self._awaited.discard(signal.member.origin)
         consumer, out = self._consumer_of(signal)
         is_new = len(self._members) > before
         if signal.assigned:
@@ -119,6 +126,10 @@ class Tracker:
                 out += self._transitions.expire(consumer, now)
             if self._is_gone(consumer, now):
                 self._forget(consumer, now)
+        if self._awaited and now >= self._awaited_until:
+            for origin in sorted(self._awaited):
+                out += self._detach(origin, now, has_watched=False)
+            self._awaited.clear()
         return out
 
     def name_cluster(self, cluster: str) -> list[Sample]:
@@ -148,29 +159,29 @@ class Tracker:
 
     def detach(self, origin: str, at: float) -> list[Sample]:
         """Drop members that only this origin reports: its file is gone, its connection closed."""
-        out: list[Sample] = []
-        for consumer in self._members.of_origin(origin):
-            consumer.detach(origin, is_silent=consumer.track.confirmed_at < at - _SILENT_S)
-            if consumer.is_attached:
-                continue
-            if consumer.pending:
-                out += self._merger.release(consumer)
-            if consumer.track.left_at is None:
-                out += record_end(consumer.track, at)
-            if consumer.track.status is RebalanceStatus.DROPPED_GROUP:
-                out += self._transitions.lose(consumer, at, "its source has ended")
-            if self._is_gone(consumer, at):
-                self._forget(consumer, at)
+        return self._detach(origin, at, has_watched=True)
+
+    def remove_origins(
+        self, is_departed: Callable[[SourceKind, str], bool], at: float
+    ) -> list[Sample]:
+        """Detach origins that no source reads any more; forget members and groups of them alone."""
+        out, groups = list[Sample](), set[tuple[str, str]]()
+        for origin in sorted(self._find_origins(is_departed)):
+            groups.update(map(_group_of, self._members.of_origin(origin)))
+            out += self.detach(origin, at)
+            for consumer in self._members.of_origin(origin):
+                if not consumer.is_attached:
+                    out += self._transitions.lose_all(consumer, at, "its source is not configured")
+                    self._forget(consumer, at)
+        self._durations.forget(groups - set(map(_group_of, self._members)))
         return out
 
-    def remove_origin(self, origin: str, at: float) -> list[Sample]:
-        """Detach an origin that no source reads any more, and forget the members of it alone."""
-        out = self.detach(origin, at)
-        for consumer in list(self._members.of_origin(origin)):
-            if not consumer.is_attached:
-                out += self._transitions.lose_all(consumer, at, "its source is not configured")
-                self._forget(consumer, at)
-        return out
+    def await_origins(self, is_awaited: Callable[[SourceKind, str], bool], at: float) -> None:
+        """Detach those of these origins that are silent from now on.
+
+        Their sources have started again and know no connections: they would never report the end.
+        """
+        self._awaited, self._awaited_until = self._find_origins(is_awaited), at + AWAIT_S
 
     def sample(self, deadline: float, interval_s: float) -> list[Sample]:
         """Return the periodic samples of ``deadline`` (Unix seconds)."""
@@ -217,6 +228,28 @@ class Tracker:
             groups=self._durations.entries,
             counts=dict(self._counts),
         )
+
+    def _find_origins(self, is_wanted: Callable[[SourceKind, str], bool]) -> set[str]:
+        views = (view for consumer in self._members for view in consumer.views)
+        return {v.member.origin for v in views if is_wanted(v.source, v.member.origin)}
+
+    def _detach(self, origin: str, at: float, *, has_watched: bool) -> list[Sample]:
+        """Detach an origin; without ``has_watched`` silence is no sign of a dead process."""
+        out: list[Sample] = []
+        for consumer in self._members.of_origin(origin):
+            is_silent = has_watched and consumer.track.confirmed_at < at - _SILENT_S
+            consumer.detach(origin, is_silent=is_silent)
+            if consumer.is_attached:
+                continue
+            if consumer.pending:
+                out += self._merger.release(consumer)
+            if consumer.track.left_at is None:
+                out += record_end(consumer.track, at)
+            if consumer.track.status is RebalanceStatus.DROPPED_GROUP:
+                out += self._transitions.lose(consumer, at, "its source has ended")
+            if self._is_gone(consumer, at):
+                self._forget(consumer, at)
+        return out
 
     def _consumer_of(self, signal: Signal) -> tuple[Consumer, list[Sample]]:
         """Return the consumer of a signal, new if need be."""
@@ -306,6 +339,11 @@ class Tracker:
 
     def _tracks(self) -> list[Track]:
         return [consumer.track for consumer in self._members] + self._instances.tracks
+
+
+def _group_of(consumer: Consumer) -> tuple[str, str]:
+    member = consumer.track.member
+    return member.cluster, member.group
 
 
 def _has_labels(one: Consumer, other: Consumer) -> bool:

@@ -13,6 +13,7 @@ from agent.sources.source_type import (
     SourceContext,
     SourceType,
 )
+from metrics.model.signals import SourceKind
 
 
 def _create(config: BrokerLogConfig, context: SourceContext) -> Source:
@@ -43,6 +44,7 @@ BROKER_LOG = SourceType(
     name="broker_log",
     config=BrokerLogConfig,
     create=_create,
+    reports=(SourceKind.BROKER_LOG,),
     origin_of=str,
     mounts=lambda config: tuple(map(Mount, config.paths)),
     replay=Replay(kind="broker_log", read=_replay, line_parsers=_line_parsers),

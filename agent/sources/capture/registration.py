@@ -14,6 +14,7 @@ from agent.sources.source_type import (
     SourceType,
     require_extra,
 )
+from metrics.model.signals import SourceKind
 
 
 def _create(config: CaptureConfig, context: SourceContext) -> Source:
@@ -38,6 +39,7 @@ CAPTURE = SourceType(
     name="capture",
     config=CaptureConfig,
     create=_create,
+    reports=(SourceKind.WIRE,),
     capabilities=lambda _: frozenset({Capability.NET_RAW}),
     coverage=WIRE,
     replay=Replay(kind="pcap", read=_replay, is_recording=_is_capture),

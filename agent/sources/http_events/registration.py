@@ -7,6 +7,7 @@ from agent.sources.base import Source
 from agent.sources.coverage import HTTP_EVENTS, LIBRDKAFKA_STATISTICS
 from agent.sources.http_events.config import HttpConfig
 from agent.sources.source_type import SourceConfig, SourceContext, SourceType
+from metrics.model.signals import SourceKind
 
 if TYPE_CHECKING:
     from agent.sources.http_events.source import HttpSource
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
 def _create(config: HttpConfig, context: SourceContext) -> Source:
     from agent.sources.http_events.source import HttpSource  # noqa: PLC0415 - only if used
 
-    return HttpSource(config, cluster=context.cluster.name)
+    return HttpSource(config, cluster=context.cluster.name, position=context.position)
 
 
 HTTP = SourceType(
     name="http",
     config=HttpConfig,
     create=_create,
+    reports=(SourceKind.HTTP, SourceKind.STATS),
     coverage=(LIBRDKAFKA_STATISTICS, HTTP_EVENTS),
 )
 

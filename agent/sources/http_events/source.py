@@ -16,10 +16,13 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from agent.errors import RebalanceAgentError
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.http_events.config import HttpConfig
 from agent.sources.http_events.events import EventError, EventKind, build_signal, read_events
+from agent.sources.position import decode_position
 from agent.sources.statistics.interpreter import StatisticsInterpreter
 from agent.sources.statistics.line_parser import StatsParser
 from metrics.model.signals import Signal
@@ -44,6 +47,13 @@ class PostRefusedError(RebalanceAgentError):
         self.status, self.reason, self.retry_after_s = status, reason, retry_after_s
 
 
+class _AliveOrigins(msgspec.Struct):
+    """Its part of a checkpoint."""
+
+    alive: list[str] = []
+    """Origins that report to be alive."""
+
+
 class HttpSource:
     """The source of type ``http``."""
 
@@ -54,10 +64,11 @@ class HttpSource:
         config: HttpConfig,
         *,
         cluster: str = "",
+        position: dict[str, Any] | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take nothing yet."""
+        """Take nothing yet; await again who reported to be alive in ``position``."""
         self.name, self.config = config.name, config
         self.health = SourceHealth()
         self._cluster, self._clock, self._monotonic = cluster, clock, monotonic
@@ -65,7 +76,8 @@ class HttpSource:
         self._room = _BURST_S * config.max_lines_per_second
         self._filled_at = monotonic()
         self._has_reported_token = False
-        self._alive: dict[str, float] = {}
+        known = decode_position(position, _AliveOrigins, self.name, self.health)
+        self._alive = dict.fromkeys(known.alive, clock())
         self._senders: dict[tuple[str, str | None], StatsParser] = {}
         self._evicted: list[str] = []
         """Origins with an end that is not reported yet."""
@@ -85,8 +97,8 @@ class HttpSource:
         return now
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return nothing: senders keep refused bodies."""
-        return {}
+        """Return who reports to be alive: without that, a dead one would never end."""
+        return {"alive": sorted(self._alive)}
 
     def check(self, sender: str, authorization: str | None) -> None:
         """Let a sender in.

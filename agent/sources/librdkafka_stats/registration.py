@@ -13,6 +13,7 @@ from agent.sources.source_type import (
     SourceContext,
     SourceType,
 )
+from metrics.model.signals import SourceKind
 
 
 def _create(config: StatsConfig, context: SourceContext) -> Source:
@@ -37,6 +38,7 @@ LIBRDKAFKA_STATS = SourceType(
     name="librdkafka_stats",
     config=StatsConfig,
     create=_create,
+    reports=(SourceKind.STATS,),
     origin_of=origin_of,
     # the agent creates a socket, and only reads files
     mounts=lambda config: (Mount(config.path, is_read_only=not config.path.endswith(".sock")),),

@@ -14,6 +14,7 @@ from agent.sources.source_type import (
     SourceContext,
     SourceType,
 )
+from metrics.model.signals import SourceKind
 
 
 def _create(config: LogConfig, context: SourceContext) -> Source:
@@ -56,6 +57,7 @@ LOGS = SourceType(
     name="logs",
     config=LogConfig,
     create=_create,
+    reports=(SourceKind.LOGS,),
     origin_of=str,
     check=_check_rules,
     mounts=lambda config: tuple(map(Mount, config.paths)),

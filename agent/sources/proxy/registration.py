@@ -5,6 +5,7 @@ from agent.sources.base import Source
 from agent.sources.coverage import WIRE
 from agent.sources.proxy.config import ProxyConfig
 from agent.sources.source_type import Capability, SourceContext, SourceType, require_extra
+from metrics.model.signals import SourceKind
 
 _PRIVILEGED_PORTS = 1024
 
@@ -24,6 +25,7 @@ PROXY = SourceType(
     name="proxy",
     config=ProxyConfig,
     create=_create,
+    reports=(SourceKind.WIRE,),
     capabilities=_capabilities,
     coverage=WIRE,
 )

@@ -14,11 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from agent.config.addresses import parse_address
 from agent.errors import SourceError
 from agent.sources.base import Detach, Emit, SourceHealth
+from agent.sources.position import decode_position
 from agent.sources.proxy.config import ProxyConfig
 from agent.sources.proxy.event_loop import ProxyLoop
 from agent.sources.proxy.handshake import ProxySettings
@@ -39,6 +42,16 @@ _M_ARENA_MAX = -8  # malloc.h
 _log = logging.getLogger(__name__)
 
 
+_Broker = Annotated[str, msgspec.Meta(pattern=r".:[0-9]{1,5}$")]
+_Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+
+
+class _KnownPorts(msgspec.Struct):
+    """Its part of a checkpoint."""
+
+    ports: dict[_Broker, _Port] = {}
+
+
 class ProxySource:
     """The source of type ``proxy``."""
 
@@ -56,10 +69,10 @@ class ProxySource:
         self.name = config.name
         self._config, self._cluster = config, cluster
         self._settings = _build_settings(config)
-        self._ports: dict[str, int] = dict((position or {}).get("ports", {}))
         self._loop: ProxyLoop | None = None
         self._counts: Counter[str] = Counter()
         self.health = SourceHealth(errors=self._counts)
+        self._ports = decode_position(position, _KnownPorts, self.name, self.health).ports
 
     @property
     def address(self) -> HostPort | None:

@@ -158,12 +158,45 @@ def test_members_of_a_removed_source_are_not_shown_after_a_restart(bench: Bench)
     bench.log.write_text(line("17:00:00,000", "Request joining group due to: rebalance timeout"))
     bench.now = 1_795_626_001.0
     shown: list[list[tuple[str, int]]] = []
-    bench.run(lambda agent: shown.append(members(agent)))
+    groups: list[list[str]] = []
+
+    def look(agent: Agent) -> None:
+        shown.append(members(agent))
+        groups.append([key.group for key in agent.snapshot()[0].groups])
+
+    bench.run(look)
     bench.configure("else.log")
 
-    bench.run(lambda agent: shown.append(members(agent)))
+    bench.run(look)
 
     assert [bool(rows) for rows in shown] == [True, False]
+    assert groups == [["g"], []]
+
+
+@pytest.mark.parametrize("is_reload", [False, True])
+def test_members_of_a_source_without_files_go_with_it(bench: Bench, *, is_reload: bool) -> None:
+    bench.configure("app.log", sources=[{"type": "http"}])
+    seen: list[tuple[int, int]] = []
+
+    def look(agent: Agent) -> None:
+        snapshot = agent.snapshot()[0]
+        seen.append((len(snapshot.consumers), len(snapshot.groups)))
+
+    async def post(agent: Agent) -> None:
+        source = agent._http_source()
+        assert source is not None
+        source.take_events(b'{"group":"g","client_id":"c1","event":"assigned"}', "127.0.0.1")
+        look(agent)
+        if is_reload:
+            bench.configure("else.log")
+            await agent.reload()
+            look(agent)
+
+    bench.run(post)
+    bench.configure("else.log")
+    bench.run(look)
+
+    assert seen == [(1, 1), *[(0, 0)] * (1 + is_reload)]
 
 
 def damage(path: Path, old: str, new: str) -> None:
@@ -216,6 +249,54 @@ def test_a_hub_starts_with_a_damaged_position(
 
     events = [record.getMessage() for record in caplog.records]
     assert {"position_unusable", "checkpoint_damaged"} <= set(events)
+
+
+_PROXY = {"type": "proxy", "upstream": ["127.0.0.1:9"], "listen": "127.0.0.1:0"}
+_TOPIC = {
+    "role": "hub",
+    "sources": [],
+    "cluster": {"bootstrap_servers": ["127.0.0.1:9"]},
+    "hub": {"topic": "t"},
+}
+_BAD_MAPS: list[Any] = [
+    None,
+    5,
+    "x",
+    [[]],
+    {"a": 9},
+    {"a:b": 9},
+    {"h:1": 0},
+    {"h:1": 2**70},
+    {"h:1": "9"},
+]
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "key", "values"),
+    [
+        ({"sources": [{"type": "http"}]}, "http", "alive", [5, [5], "http:a", {}, None]),
+        ({"sources": [_PROXY]}, "proxy:127.0.0.1:0", "ports", _BAD_MAPS),
+        (_TOPIC, "topic", "offsets", [*_BAD_MAPS, {"0": -1}, {"-1": 0}]),
+    ],
+)
+def test_a_damaged_position_of_a_source_without_files_is_set_aside(
+    bench: Bench, config: dict[str, Any], name: str, key: str, values: list[Any]
+) -> None:
+    bench.configure("app.log", **config)
+    bench.agent().close()
+    document = json.loads(bench.checkpoint.read_text())
+    before = dict(document["sources"][name])
+    for value in values:
+        document["sources"][name] = before | {key: value}
+        bench.checkpoint.write_text(json.dumps(document))
+
+        with contextlib.closing(bench.agent()) as agent:
+            positions = agent._pipeline.positions()
+
+        aside = bench.checkpoint.with_name("checkpoint.json.corrupt")
+        assert json.loads(aside.read_text()) == document
+        assert positions[name] == before, value
+        aside.unlink()
 
 
 def test_a_state_folder_has_one_agent(bench: Bench) -> None:

@@ -8,7 +8,7 @@ from metrics.model.sample import Sample, SampleKind
 from metrics.model.signals import Signal, SourceKind
 from metrics.tracking import tracker as tracker_module
 from metrics.tracking.status_track import StatusConfig
-from metrics.tracking.tracker import Tracker
+from metrics.tracking.tracker import AWAIT_S, Tracker
 from tests.metrics.given import C1, left, of_kind, raised, run, seen, synced
 
 LOG = replace(C1, member_id="c1-u")
@@ -18,6 +18,10 @@ ADDRESS = replace(LOG, origin="10.0.0.5:40000")
 @pytest.fixture
 def tracker() -> Tracker:
     return Tracker(StatusConfig())
+
+
+def is_log(kind: SourceKind, _: str) -> bool:
+    return kind is SourceKind.LOGS
 
 
 def assigned(at: float, *names: str, source: SourceKind = SourceKind.LOGS) -> Signal:
@@ -101,17 +105,66 @@ def test_session_timeout_of_a_client_is_not_in_force_in_new_protocols(
 def test_an_origin_that_no_source_reads_takes_its_members(tracker: Tracker) -> None:
     run(tracker, raised(1, 1.0, LOG))
 
-    (lost,) = tracker.remove_origin(LOG.origin, 2.0)
+    (lost,) = tracker.remove_origins(is_log, 2.0)
 
     assert (lost.kind, lost.reason) == (SampleKind.LOST, "its source is not configured")
-    assert tracker.snapshot(3.0).consumers == ()
+    snapshot = tracker.snapshot(3.0)
+    assert (snapshot.consumers, snapshot.groups) == ((), ())
 
 
 def test_a_member_of_another_source_too_stays(tracker: Tracker) -> None:
     run(tracker, seen(1.0, LOG), seen(1.0, ADDRESS, SourceKind.WIRE))
 
-    assert tracker.remove_origin(LOG.origin, 2.0) == []
-    assert len(tracker.snapshot(3.0).consumers) == 1
+    assert tracker.remove_origins(is_log, 2.0) == []
+    snapshot = tracker.snapshot(3.0)
+    assert (len(snapshot.consumers), len(snapshot.groups)) == (1, 1)
+
+
+def test_a_member_that_has_left_goes_with_its_source(tracker: Tracker) -> None:
+    run(tracker, seen(0.0, LOG), left(1.0, LOG))
+
+    assert tracker.remove_origins(is_log, 2.0) == []
+    assert tracker.snapshot(3.0).consumers == ()
+
+
+class TestRestart:
+    """A source that has started again does not know which connections have ended meanwhile."""
+
+    @pytest.fixture
+    def tracker(self, tracker: Tracker) -> Tracker:
+        run(tracker, synced(1.0, ADDRESS, source=SourceKind.WIRE))
+        tracker.await_origins(lambda kind, _: kind is SourceKind.WIRE, 10.0)
+        return tracker
+
+    @pytest.mark.parametrize(("last_at", "members"), [(None, 0), (11.0, 1)])
+    def test_a_member_that_is_not_seen_again_has_gone(
+        self, tracker: Tracker, last_at: float | None, members: int
+    ) -> None:
+        if last_at is not None:
+            tracker.apply(seen(last_at, ADDRESS, SourceKind.WIRE))
+
+        tracker.advance(9.0 + AWAIT_S)
+        before = len(tracker.snapshot(9.0 + AWAIT_S).consumers)
+        tracker.advance(10.0 + AWAIT_S)
+
+        assert (before, len(tracker.snapshot(10.0 + AWAIT_S).consumers)) == (1, members)
+
+    def test_a_member_ends_with_the_connection_that_it_has_now(self, tracker: Tracker) -> None:
+        now = replace(ADDRESS, origin="10.0.0.5:40001")
+        tracker.apply(seen(11.0, now, SourceKind.WIRE))
+        tracker.advance(10.0 + AWAIT_S)
+
+        tracker.detach(now.origin, 20.0 + AWAIT_S)
+
+        assert tracker.snapshot(20.0 + AWAIT_S).consumers == ()
+
+    def test_a_quiet_log_of_it_goes_on(self, tracker: Tracker) -> None:
+        """The source may see no packets at all."""
+        tracker.apply(seen(2.0, LOG))
+
+        tracker.advance(10.0 + AWAIT_S)
+
+        assert len(tracker.snapshot(10.0 + AWAIT_S).consumers) == 1
 
 
 class TestDeadProcess:

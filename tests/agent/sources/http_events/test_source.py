@@ -343,7 +343,18 @@ def test_a_running_source_is_up_until_it_is_cancelled() -> None:
         return was_up
 
     assert (asyncio.run(run()), source.health.up) == (True, False)
-    assert (source.checkpoint(), source.watermark(5.0)) == ({}, 5.0)
+    assert (source.checkpoint(), source.watermark(5.0)) == ({"alive": []}, 5.0)
+
+
+def test_who_was_alive_before_a_restart_and_is_silent_now_has_gone(bench: Bench) -> None:
+    bench.post(event("alive", process="a"), event("assigned", process="b"))
+    now, gone = [bench.now], list[str]()
+    source = HttpSource(HttpConfig(), position=bench.source.checkpoint(), clock=lambda: now[0])
+
+    now[0] += ALIVE_S
+    source.tick(lambda origin, _: gone.append(origin))
+
+    assert gone == ["http:a"]
 
 
 @given(st.binary())
