@@ -27,20 +27,21 @@ _THREAD = r"(?![\w.-]{0,64}(?:[Tt]hread|main\b|[Ww]orker|[Pp]ool|[Ee]xecutor))"
 _POD_OF_SET = r"[a-z\d][a-z\d.-]{1,230}-[a-z\d]{8,10}-[a-z\d]{5}"
 _PATTERNS = {
     "kubectl logs --prefix": (r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<container>[^\]\s]{1,253})\] ",),
-    "docker compose logs, docker service logs, with the time before it or without": (
+    "docker compose logs, docker service logs, supervisord's, with the time or without": (
         rf"(?:(?P<time>{_ISO}) )?(?!{_LEVEL}\s|\d+\s)",
-        r"(?P<name>[\w.@-]{1,253})(?: std(?:out|err))?\s{0,64} \| ?",
+        r"(?:[a-z][\w.-]{0,64}:)?(?P<name>[\w.@-]{1,253})(?: std(?:out|err))?\s{0,64} \| ?",
     ),
     "stern and k9s, with a time, with its namespace or without": (
         rf"(?:(?P<time>{_ISO}) )?(?:[a-z\d-]{{1,63}} )?(?P<pod>{_POD})(?: \u203a)? ",
         rf"(?!{_LEVEL} )(?P<container>[a-z\d-]{{1,63}}) (?:[|>\u2502] )?",
+        r"(?:\d\d-\d\d \d\d:\d\d:\d\d (?=\[?\d{4}-))?",
     ),
     "k9s, of pods with one container": (rf"(?P<time>{_ISO}) (?P<pod>{_POD_OF_SET}) (?=\S)",),
     "cf logs": (
         rf"\s{{0,8}}(?P<time>{_ISO}) \[(?P<name>[A-Z][\w/-]{{1,128}})\]\s{{1,16}}(?:OUT|ERR) ",
     ),
     "Heroku, journalctl -o short-iso": (
-        rf"(?:<\d{{1,3}}>)?(?P<time>{_ISO}) (?:(?P<host>[\w.-]{{1,253}}) )?",
+        rf"(?:<\d{{1,3}}>)?(?P<time>{_ISO}) (?:(?P<host>[\w.-]{{1,253}}) )?{_FACILITY}",
         rf"{_TAG}\[(?P<pid>[\w.-]{{1,64}})\]: (?:@cee: ?)?",
     ),
     "rsyslog's files, without a process": (
@@ -110,6 +111,9 @@ _PATTERNS = {
     ),
     "podman and docker: the short id of a container": (
         r"(?P<name>(?=[a-f]*\d)[\da-f]{12}) (?=\d{4}-\d\d-\d\d|\[|\{)",
+    ),
+    "kafka-console-consumer --property print.timestamp=true": (
+        r"(?:CreateTime|LogAppendTime):(?P<time>\d{13})\t(?:(?:Partition|Offset):\d{1,19}\t){0,2}",
     ),
     "a quotation, journalctl -o json-sse": (r"(?:(?:> ){1,4}|data: (?=\{))(?=\S)",),
     "podman-compose logs": (r"\[(?P<name>[A-Za-z][\w.-]{0,252})\]\s{0,64}\| ?",),

@@ -18,7 +18,7 @@ NONE: Follow = frozenset()
 _OTHER = 256
 """Stands for each character beyond Latin-1."""
 _ALL = frozenset(range(_OTHER + 1))
-_BEHIND_END = frozenset(map(ord, " \t\n\r\f\v\"'<>|\\)}]"))
+_BEHIND_END = frozenset(map(ord, " \t\n\r\f\v\"'<>|\\)}];,#`*^~\x1b"))
 """What may follow the end of a message: layouts append to it."""
 _ATOMS = ("LITERAL", "NOT_LITERAL", "ANY", "IN", "CATEGORY", "RANGE")
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from agent.sources.lines.byte_lists import has_byte_lists, write_texts
 from agent.sources.lines.clock_shift import ClockShifts, Shift
-from agent.sources.lines.dialect import Action, LogEvent
+from agent.sources.lines.dialect import Action, LogEvent, Rule
 from agent.sources.lines.dialect_matcher import DialectMatcher, Dialects
 from agent.sources.lines.envelope import LogEntry, Unwrapper
 from agent.sources.lines.line_finder import create_finder
@@ -56,6 +56,11 @@ _AHEAD_BYTES = 64 << 10
 """Looked at once, before the first line with a process id is read."""
 _NEXT_LINES = 8
 """Lines in which the continuation of a line is looked for: others may write in between."""
+
+_LINE_END = re.compile(r"\n|\\n|#012")
+"""End of a line within one, as it is, in JSON, and by rsyslog."""
+_WITHIN_MAX, _WITHIN_DEPTH, _FIRST_LINES = 64, 3, 2
+"""Texts of an entry that are tried behind its message, objects around them, and lines of each."""
 
 _MAX_PIECES = 16
 """Pieces of the last bytes, which are twice `KEPT_BYTES` at most."""
@@ -342,11 +347,17 @@ class LineParser:
             elif known is not None:
                 _, at, read = known
                 if read is not None:
-                    yield self._read_again(block[start:line_end], at, read, arrival_at)
+                    line = self._read_again(block[start:line_end], at, read, arrival_at)
+                    yield line
+                    if self._reads_next:
+                        yield from self._read_within(LogEntry(line.text, None), line, read[1].rule)
             else:
                 raw = block[start:line_end]
                 for entry in self.unwrapper.unwrap(raw, arrival_at):
-                    yield self._read_entry(entry, raw, arrival_at, matchers)
+                    line = self._read_entry(entry, raw, arrival_at, matchers)
+                    yield line
+                    if line.event is not None and line.event.rule.reads_next:
+                        yield from self._read_within(entry, line, line.event.rule)
             start = line_end + 1
             if self._news:
                 self._choose()
@@ -401,11 +412,26 @@ class LineParser:
         at = self._date(stream, stamp, arrival_at)
         return ParsedLine(text, at, event, self._place, origin, shift_s)
 
+    def _read_within(self, entry: LogEntry, line: ParsedLine, rule: Rule) -> Iterator[ParsedLine]:
+        """Read the lines behind a message that one entry holds: in its text, or in a field.
+
+        Layouts of JSON write an exception apart from the message that it belongs to.
+        """
+        texts = (*_LINE_END.split(entry.text)[1:], *_find_texts(entry.fields))
+        for text in islice(texts, _WITHIN_MAX):
+            event = self._match(text, self._finder.matchers)
+            if event is not None and event.rule.after and event.rule is not rule:
+                self.counts.events += 1
+                yield replace(line, text=text, event=event)
+                return
+
     def _date_elsewhere(self, entry: LogEntry, raw: bytes, arrival_at: float) -> float | None:
         """Return the time that stands around a line without a stamp of its own in its head."""
         if entry.at is not None:
             return entry.at
-        at = self.stamper.find_before(entry.text, self._find_message(entry.text), arrival_at)
+        ends = (find(entry.text) for find in (self._find_message, self._find_last_anchor))
+        times = (self.stamper.find_before(entry.text, end, arrival_at) for end in ends)
+        at = next((at for at in times if at is not None), None)
         if at is None and (pair := _TIME_PAIR.search(entry.text)) is not None:
             at = self.stamper.find(pair[1], arrival_at)
         if at is None and (behind := _TIME_BEHIND.search(entry.text)) is not None:
@@ -431,6 +457,11 @@ class LineParser:
         """Return where the message of the line that was read begins, as far as its anchor shows."""
         anchors = () if self._reader is None else self._reader.anchors
         return min((at for at in map(text.find, anchors) if at >= 0), default=0)
+
+    def _find_last_anchor(self, text: str) -> int:
+        """Return where its last anchor stands: a logger before the time may hold one, too."""
+        anchors = () if self._reader is None else self._reader.anchors
+        return max(map(text.rfind, anchors), default=0)
 
     def _date_record(self, raw: bytes, arrival_at: float, *, is_prefixed: bool) -> float | None:
         """Return the time of a record over several lines, of which this line is the message."""
@@ -531,6 +562,15 @@ def _add_tail(pieces: Pieces, block: bytes, begin: int, end: int) -> Pieces:
         size += len(pieces[first])
     found = (*pieces[first:], near)
     return found if len(found) <= _MAX_PIECES else (b"".join(found)[-KEPT_BYTES:],)
+
+
+def _find_texts(value: Any, depth: int = _WITHIN_DEPTH) -> Iterator[str]:
+    """Yield the first lines of each text within an object's fields."""
+    if isinstance(value, str):
+        yield from value.split("\n", _FIRST_LINES)[:_FIRST_LINES]
+    elif isinstance(value, dict) and depth:
+        for each in value.values():
+            yield from _find_texts(each, depth - 1)
 
 
 def _find_prefix(raw: bytes) -> bytes:

@@ -44,6 +44,8 @@ _XML_TEXT = re.compile(
     r"<(?:log4j:)?message>(?:<!\[CDATA\[(.*?)\]\]>|(.*?))</(?:log4j:)?message>",
     re.DOTALL | re.IGNORECASE,
 )
+_XML_MARK = re.compile(r"</?[\w:]{1,32}>|<!\[CDATA\[|\]\]>|\s+")
+_THROWN_MAX_CHARS = 1_024
 _XML_INSTANT = re.compile(r'<Instant epochSecond="(\d+)" nanoOfSecond="(\d+)"')
 _XML_MILLIS = re.compile(r'<millis>(\d+)</millis>|(?:timestamp|timeMillis)="(\d+)"')
 _WINDOWS_XML = re.compile(rb"<Event xmlns=.http://schemas\.microsoft\.com/win/")
@@ -200,4 +202,5 @@ def split_xml(data: bytes) -> Iterator[Any]:
             "timeMillis": millis and (millis[1] or millis[2]),
             "level": level and (level[1] or level[2]),
             "message": message,
+            "thrown": unescape(_XML_MARK.sub(" ", body[text.end() :]))[:_THROWN_MAX_CHARS].strip(),
         }

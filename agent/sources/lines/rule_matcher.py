@@ -19,11 +19,14 @@ _END = re.compile(r"(?<!\\)\$\Z")
 _HEAD_CHARS = 6
 """Length of a text's head, by which the candidate rules are selected."""
 
-_BEHIND = r"(?=$|[\"'\t<>|\\)}`*^~\x1b]|\]\]|\s{1,256}(?:$|[^\w\s]|[\w.]{1,64}[=:]))"
+_BEHIND = (
+    r"(?=$|[\"'\t\n<>|\\)}`*^~\x1b]|#012|\]\]|;(?=\S|$)|[\],]{1,3}(?:$| \[)"
+    r"|\s{1,256}(?:$|[^\w\s]|[\w.]{1,64}[=:]))"
+)
 """End of a message in an unknown layout: a class in parentheses, a thread in brackets,
-``key=value``, the ends of logfmt, JSON, WebLogic and Payara, the end of a function's argument, a
-mark of Markdown or of a colour, or nothing. A further word makes it another text of the client. It
-is bounded, because some messages try it at each character."""
+``key=value``, the ends of logfmt, JSON, WebLogic and Payara, of a column or a bracket, the end of a
+function's argument, a mark of Markdown or of a colour, or nothing. A further word makes it another
+text of the client. It is bounded, because some messages try it at each character."""
 
 
 class RuleMatcher:

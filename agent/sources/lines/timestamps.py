@@ -16,6 +16,7 @@ time that a clock jumped over has the offset from before the jump, as clocks do.
 """
 
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property, lru_cache
 
@@ -38,6 +39,9 @@ _MONTH = (
     r"|\d{1,2}[月월]|thg \d{1,2})\.?"
 )
 _CLOCK = r"(?P<hour>\d\d?):(?P<minute>\d\d)"
+_EAST_HALF = "(?:(?P<half>上午|下午|午前|午後|오전|오후) ?)?"
+_EAST_CLOCK = r"(?P<hour>\d\d?)(?::|[时時시] ?)(?P<minute>\d\d)(?::|[分분] ?)"
+"""Chinese, Japanese and Korean write the half of the day before the time, and words in it."""
 _SYSLOG = rf"(?:{'|'.join(_MONTHS)}) [ \d]\d \d\d:\d\d:\d\d \S{{1,64}} [^\s:]{{1,64}}:"
 _BEFORE = (
     r"\x1b\[[\d;]*m"
@@ -104,9 +108,9 @@ class _Form:
 
     def __init__(self, core: str, rest: str = _NEVER) -> None:
         self._core, self._rest = core, rest
-        self.has_year = "<year>" in core or "<epoch>" in core
-        self.has_day = "<day>" in core
-        self.is_dated = "<year>" in core and "<day>" in core and "<second>" in core
+        self.has_year = "<year>" in core or "<first>" in core or "<epoch>" in core
+        self.has_day = "<day>" in core or "<first>" in core
+        self.is_dated = self.has_year and self.has_day and "<second>" in core
 
     @cached_property
     def whole(self) -> re.Pattern[str]:
@@ -135,7 +139,7 @@ def _form(
 _NO_TAIL = r"(?P<tail>)"
 SECONDS = re.compile(rb"(?:[0-5]\d|60)[.,]\d+")
 _DIGIT = re.compile(r"\d", re.ASCII)
-_TIME = re.compile(r"\d:\d\d(?::\d\d|\s?[AP]M)|\d{8}(?:T|\d\d)", re.ASCII)
+_TIME = re.compile(r"\d:\d\d(?::\d\d|\s?[AP]M)|\d{8}(?:T|\d\d)|\d[分분]", re.ASCII)
 """A part of every form; a line without it needs no form."""
 _EPOCH = _Form(  # it has no minutes, so no rest
     r"(?P<epoch>\d{10}(?:\d{3}|\d{6}|\d{9}|\.\d{1,9})?)(?![\w.])"
@@ -155,13 +159,19 @@ _FORMS = (
     # Google's C++ log, FIX engines
     _form(rf"[IWEF]?(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)[ -]{_CLOCK}"),
     # log4j's DATE, Tomcat, Erlang
-    _form(rf"(?P<day>\d\d?)[ /-]{_MONTH}[ /-](?P<year>(?:19|20)\d\d)(?: |:{{1,2}}){_CLOCK}"),
+    _form(
+        rf"(?P<day>\d\d?)\.?(?: de)?[ /-]{_MONTH}(?: de)?[ /-](?P<year>(?:19|20)\d\d)"
+        rf"(?:,? (?:(?:at|um|à|às|alle|kl\.) )?|:{{1,2}}){_CLOCK}"
+    ),
+    # RFC 822; with a year of four digits it is the form before
+    _form(rf"(?P<day>[0-3]\d)[ -]{_MONTH}[ -](?P<year>\d\d) {_CLOCK}"),
     _form(rf"(?P<year>(?:19|20)\d\d)[ /-]{_MONTH}[ /-](?P<day>\d\d?)[ :]{_CLOCK}"),
     # Chinese, Japanese, Korean and Hungarian dates
     _form(
-        r"(?P<year>(?:19|20)\d\d)(?:[年년]|\. ) ?(?P<month>\d\d?)(?:[月월]|\. ) ?"
-        r"(?P<day>\d\d?)(?:[日일]|\. ) {0,2}"
-        rf"{_CLOCK}"
+        r"(?P<year>(?:19|20)\d\d)(?:[年년/-]|\. ) ?(?P<month>\d\d?)(?:[月월/-]|\. ) ?"
+        rf"(?P<day>\d\d?)(?:[日일]|\. | ) {{0,2}}{_EAST_HALF}{_EAST_CLOCK}",
+        "",
+        tail=rf"(?P<tail>{_A_ZONE}|{_HALF}|[秒초])?",
     ),
     # WebSphere and Liberty: the short date of the locale, and the zone's name
     _form(
@@ -182,6 +192,8 @@ _FORMS = (
         tail=rf"(?P<tail>{_HALF})?",
     ),
     _form(rf"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>(?:19|20)\d\d),? {_CLOCK}"),
+    # a year of two digits, at the begin or at the end
+    _form(rf"(?P<first>\d\d)-(?P<month>\d\d)-(?P<last>\d\d),? {_CLOCK}"),
     # day and month, or month and day; .NET
     _form(
         r"(?P<one>\d\d?)(?P<mark>[/-])(?P<two>\d\d?)(?P=mark)(?P<year>(?:19|20)\d\d)"
@@ -190,12 +202,12 @@ _FORMS = (
     ),
     # java.util.logging, Kibana
     _form(
-        rf"{_MONTH} (?P<day>\d\d?)(?:st|nd|rd|th)?,? (?P<year>(?:19|20)\d\d),?(?: @)? {_CLOCK}",
+        rf"{_MONTH} (?P<day>\d\d?)(?:st|nd|rd|th)?,? (?P<year>(?:19|20)\d\d),?(?: @| at)? {_CLOCK}",
         tail=rf"(?P<tail>{_HALF}(?:{_A_ZONE})?)?",
     ),
     # syslog, where its text has no better stamp
     _form(
-        rf"(?!{_SYSLOG} \W?\d{{4}}-){_MONTH} (?P<day>[ \d]\d) {_CLOCK}",
+        rf"(?<!\A\d\d )(?!{_SYSLOG} \W?\d{{4}}-){_MONTH} (?P<day>[ \d]\d) {_CLOCK}",
         tail=rf"(?P<tail>{_HALF})?",
         has_rest=False,
     ),
@@ -348,20 +360,25 @@ class TimestampReader:
         found = match.groupdict()
         hour, minute = int(found["hour"]), int(found["minute"])
         tail = (tail or "").strip()
+        tail = tail.rstrip("秒초")
         half = _half_of(tail)
+        tail = tail[len(half) :].strip()
+        half = found.get("half") or half
         if half:
             hour = hour % 12 + (12 if half in _AFTERNOON else 0)
-            tail = tail[len(half) :].strip()
         offset_s = _offset(tail) if tail else None
         year = int(found.get("year") or 0)
         year += 2000 if len(found.get("year") or "") == 2 else 0
         if "one" in found:
             day, month = self._in_order(year, found["one"], found["two"], arrival_at)
+        elif "first" in found:
+            month = int(found["month"])
+            year, day = self._by_year(month, found["first"], found["last"], arrival_at)
         elif "day" in found:
             day, month = int(found["day"]), _month(found["month"])
         else:
             return self._latest_day(hour, minute, arrival_at)
-        if "year" not in found:
+        if not year:
             return self._latest_year(month, day, hour, minute, arrival_at)
         local = datetime(year, month, day, hour, minute)  # noqa: DTZ001 - below
         if offset_s is None:
@@ -397,6 +414,18 @@ class TimestampReader:
             earlier, later = sorted((date(year, second, first), date(year, first, second)))
             day_first = (later if later <= today else earlier).day == first
         return (first, second) if day_first else (second, first)
+
+    def _by_year(self, month: int, first: str, last: str, arrival_at: float) -> tuple[int, int]:
+        """Return year and day of two numbers: the later date that is not in the future."""
+        today = datetime.fromtimestamp(arrival_at + _DAY_S, self._zone).date()
+        dates = list[date]()
+        for year, day in ((first, last), (last, first)):
+            with suppress(ValueError):
+                dates.append(date(2000 + int(year), month, int(day)))
+        past = [each for each in dates if each <= today] or dates
+        if not past:
+            raise ValueError
+        return max(past).year, max(past).day
 
     def _latest_day(self, hour: int, minute: int, arrival_at: float) -> float:
         limit_at = arrival_at + _HOUR_S

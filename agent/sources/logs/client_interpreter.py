@@ -244,7 +244,11 @@ class ClientInterpreter:
             return None
         key = seen.get("handle", client_id)
         if client_id and group is not None:
-            return self._find_or_create(key, client_id, group, seen.get("instance_id"))
+            former = self.clients.get(key)
+            client = self._find_or_create(key, client_id, group, seen.get("instance_id"))
+            if former is not None and client is not former and key == group:
+                client.replace_client(former, seen.get("generation"))
+            return client
         return self._find_unnamed(event, key, group)
 
     def _find_unnamed(self, event: LogEvent, key: str, group: str | None) -> ClientState | None:

@@ -83,7 +83,9 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
     member_ids: list[str] = msgspec.field(default_factory=list)
     """Its last member ids; Kafka gives none twice."""
     is_mixed: bool = False
-    """A former member id or a generation came back: several processes print the same names."""
+    """A former member id, a name or a generation came back: several processes print the names."""
+    former_names: list[str] = msgspec.field(default_factory=list)
+    """Client ids that its handle had before: lines of these clients name a group alone."""
     is_muted: bool = True
     """No line but those of drops was read: the log is at WARN."""
     settled_at: float = 0.0
@@ -160,6 +162,15 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
         is_again = int(generation) == self.generation
         self.is_mixed |= is_again and 0 < at - self.settled_at < _SETTLES_S
         self.settled_at = at
+
+    def replace_client(self, former: "ClientState", generation: str | None) -> None:
+        """Take the handle of another client; one that comes back was never gone."""
+        name = self.member.client_id
+        is_again = name in former.former_names
+        is_same_round = generation is not None and former.generation == int(generation)
+        self.is_mixed = former.is_mixed or is_again or is_same_round
+        names = [*former.former_names, former.member.client_id]
+        self.former_names = [each for each in dict.fromkeys(names) if each != name][-_MEMBER_IDS:]
 
     def drop(self, rule: str, at: float) -> None:
         """Note a drop of the past, at Unix seconds ``at``: its leave follows."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from agent.sources.lines.line_parser import LineParser, ParserCounts
 from agent.sources.logs.client_interpreter import ClientInterpreter
-from metrics.model.signals import Member
+from agent.sources.logs.client_state import ClientState
 
 _RAN_BACK_S = 30.0
 """Threads of a process write out of order by less than this."""
@@ -112,7 +112,7 @@ def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
     """Yield what a user must know of a log that ends here; ``sample`` holds its first bytes."""
     interpreters = [each for each in parser.interpreters if isinstance(each, ClientInterpreter)]
     clients = [client for each in interpreters for client in each.clients.values()]
-    mixed = tuple(sorted({_name(client.member) for client in clients if client.is_mixed}))
+    mixed = tuple(sorted({_name(client) for client in clients if client.is_mixed}))
     shown = sum(client.is_reported for client in clients)  # others were named, and nothing else
     yield from diagnose(sample, parser.counts, shown, mixed)
     nameless = sum(each.ambiguous + each.unplaced.given_up for each in interpreters)
@@ -154,9 +154,9 @@ def diagnose(
         )
     if mixed:
         yield (
-            f"several processes write as {', '.join(mixed)}: member ids or generations come back, "
-            "so their lines cannot be told apart; keep the stream's name before each line (docker "
-            "compose logs, kubectl logs --prefix, stern)"
+            f"several processes write as {', '.join(mixed)}: names, member ids or generations come "
+            "back, so their lines cannot be told apart; keep the stream's name before each line "
+            "(docker compose logs, kubectl logs --prefix, stern)"
         )
     if _FENCED.search(sample):
         yield "a client was fenced: another one has the same group.instance.id, and this one dies"
@@ -164,7 +164,10 @@ def diagnose(
     yield from _diagnose_width(sample)
 
 
-def _name(member: Member) -> str:
+def _name(client: ClientState) -> str:
+    member = client.member
+    if client.former_names:
+        return f"clients {', '.join(sorted((*client.former_names, member.client_id)))}"
     return f"client {member.client_id}" if member.client_id else f"a client of {member.group}"
 
 

@@ -21,6 +21,10 @@ NAMED = {
         "payments/app/0123456789abcdef0123456789abcdef"
     ),
     '2026-11-20T13:20:05Z {app="payments", pod="payments-0"} ': "payments-0",
+    "payments:payments_00 stdout | ": "payments_00",
+    "2026-11-20T13:20:05.123456+00:00 host-a local0.info payments[71]: ": "host-a/payments",
+    "payments-7d9f8b6c5-x2x9z app 11-20 13:20:05 ": "payments-7d9f8b6c5-x2x9z/app",
+    "CreateTime:1795180805123\tPartition:0\tOffset:17\t": "",
 }
 
 

@@ -239,14 +239,15 @@ def test_objects_of_one_length_are_not_wrapped_lines(tmp_path: Path) -> None:
     assert replay(text, tmp_path)[0] == WANTED
 
 
-@pytest.mark.parametrize("separator", [";", ",", "msg="])
+@pytest.mark.parametrize("separator", [";", ",", "msg=", "event='"])
 def test_message_of_python_behind_a_separator_is_read(separator: str, tmp_path: Path) -> None:
     texts = (
         (5, f"Received member id {MEMBER} for group pay; will retry join-group"),
         (8, "Setting newly assigned partitions {TopicPartition('t', 0)} for group pay"),
     )
     text = "\n".join(
-        f"2026-11-20 13:20:{second:02},123;INFO{separator}{line}" for second, line in texts
+        f"2026-11-20 13:20:{second:02},123;INFO{separator}{line}" + "'" * separator.endswith("'")
+        for second, line in texts
     )
 
     assert replay(text, tmp_path)[0] == WANTED[:2]

@@ -92,7 +92,36 @@ def test_replicas_without_member_ids_are_noted_by_their_generation(
 
     notes = [note for note in diagnose_log(log, parser) if "several processes" in note]
 
-    assert [note[:41] for note in notes] == ["several processes write as client c: memb"] * is_told
+    assert [note[:41] for note in notes] == ["several processes write as client c: name"] * is_told
+
+
+JOINED = "2026-11-20 13:20:0{}.123 INFO Joined group 'g' (generation {}) with member_id {}"
+
+
+@pytest.mark.parametrize(
+    ("joins", "is_told"),
+    [
+        ((("m1", 1), ("m2", 2)), False),  # one process after the other
+        ((("m1", 1), ("m2", 2), ("m1", 2)), True),
+        ((("m1", 2), ("m2", 2)), True),
+    ],
+)
+def test_clients_whose_lines_name_a_group_alone_are_noted(
+    joins: tuple[tuple[str, int], ...], *, is_told: bool
+) -> None:
+    unique = "0b0cd4ee-2b63-4bd3-8a0a-3f7c1c2f9d1{}"
+    log = "".join(
+        JOINED.format(number, generation, f"{name}-{unique.format(name[1])}") + "\n"
+        for number, (name, generation) in enumerate(joins)
+    ).encode()
+    parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
+    parser.feed(log, 1_900_000_000.0)
+
+    notes = [note for note in diagnose_log(log, parser) if "several processes" in note]
+
+    assert [note[:46] for note in notes] == [
+        "several processes write as clients m1, m2: nam"
+    ] * is_told
 
 
 def test_a_drop_alone_of_a_nameless_client_names_the_level() -> None:

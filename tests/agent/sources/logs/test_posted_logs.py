@@ -305,6 +305,19 @@ ZEROLOG = (
 )
 
 
+@pytest.mark.parametrize("end", [";", ";app-1;", "]", "],", ",", "] [pay]", " |", "]]"])
+def test_mark_behind_the_clients_own_reason_is_no_request_of_a_user(
+    end: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "app.log"
+    reason = f"group is already rebalancing{end}"
+    path.write_text(java("13:20:05", f"Request joining group due to: {reason}\n"))
+
+    done = CliRunner().invoke(main, ["replay", "--source", "logs", "--timezone", "UTC", str(path)])
+
+    assert [json.loads(line)["to"] for line in done.stdout.splitlines()] == [1]
+
+
 @pytest.mark.parametrize("form", BEHIND)
 def test_time_behind_the_message_dates_it(form: str, tmp_path: Path) -> None:
     path = tmp_path / "app.log"
