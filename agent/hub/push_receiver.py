@@ -28,6 +28,7 @@ from agent.sources.position import decode_position, note_unusable
 from aggregation.live.fleet import Fleet
 from metrics.model.sample import MALFORMED, Sample, Scope, decode, parse_time
 from metrics.model.snapshot import GroupKey, MemberRow
+from metrics.model.units import Int64
 from metrics.tracking.status_track import StatusConfig
 
 _log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ _AFTER = re.compile(r"\d{1,18}", re.ASCII)
 
 
 class _Numbered(msgspec.Struct):
-    seq: int
+    seq: Int64
 
 
 _decode_seq = msgspec.json.Decoder(_Numbered).decode
@@ -60,16 +61,16 @@ class _PushRefusedError(Exception):
         self.status_code = status_code
 
 
-_Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Position(msgspec.Struct, forbid_unknown_fields=True):
     """The receiver's part of a checkpoint; `offsets` are a topic's, by its partitions."""
 
-    seqs: dict[str, _Number] = {}
+    seqs: dict[str, Int64] = {}
     told: dict[str, float] = {}
     members: Any = None
-    offsets: dict[_Number, _Number] = {}
+    offsets: dict[_Offset, _Offset] = {}
 
 
 class PushReceiver:

@@ -14,6 +14,7 @@ from functools import lru_cache
 import msgspec
 
 from metrics.model.status import RebalanceStatus
+from metrics.model.units import Int64
 
 SCHEMA_VERSION = 1
 REASON_MAX_CHARS = 255
@@ -66,12 +67,12 @@ class Outcome(StrEnum):
 class Sample(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
     """One row of the schema. Times are RFC 3339 UTC with microseconds."""
 
-    schema: int = SCHEMA_VERSION
+    schema: Int64 = SCHEMA_VERSION
     id: str
     kind: SampleKind
     ts: str
     agent: str = ""
-    seq: int = 0
+    seq: Int64 = 0
     cluster: str
     app: str
     group: str
@@ -87,16 +88,16 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}
     peak: int | None = None
     status: str | None = None
     reason: str | None = None
-    generation: int | None = None
+    generation: Int64 | None = None
     episode: str | None = None
     outcome: Outcome | None = None
     joined_ts: str | None = None
     """On a transition by a sync, and on the change that reports it: time of the join request."""
-    gained: int | None = None
+    gained: Int64 | None = None
     """On the same transition: number of partitions or tasks that moved to it; None: not known.
     On a group's signal, from inspection: number of those that another member has now.
     """
-    lag: int | None = None
+    lag: Int64 | None = None
     """On a group's signal, from inspection, and on its episode: records it is behind."""
     subject: str | None = None
     """On a change: what changed, ``member`` or ``group``."""
@@ -117,14 +118,14 @@ class EpisodeRecord(Sample, frozen=True, kw_only=True):
     seconds: float
     member_seconds: float
     """Cost: the sum over the members."""
-    partitions_moved: int | None = None
+    partitions_moved: Int64 | None = None
     certainty: str
     """Of the trigger: seen, inferred or unknown."""
     straggler: str | None = None
     waited_seconds: float | None = None
     departures: list[str] = []
     caused_by: str | None = None
-    members: int = 0
+    members: Int64 = 0
 
 
 _NUMBER_MAX_CHARS = 18

@@ -1,4 +1,4 @@
-"""Types of configuration values with a unit, in seconds and bytes.
+"""Types of values that others write: with a unit, in seconds and bytes, or of 64 bits.
 
 A field's type says its unit, not its name: `agent.config.codec` reads ``30s`` for a `Duration` and
 ``512MiB`` for a `Size`.
@@ -6,7 +6,11 @@ A field's type says its unit, not its name: `agent.config.codec` reads ``30s`` f
 
 from typing import Annotated
 
+import msgspec
+
 Duration = Annotated[float, "duration"]
 """Seconds. The field states its key: ``metadata={"key": "linger"}``."""
 Size = Annotated[int, "size"]
 """Bytes."""
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""A number of a peer. Longer ones have no float, and no column of a table holds them."""

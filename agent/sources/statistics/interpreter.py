@@ -28,6 +28,7 @@ import msgspec
 from metrics.model.names import clip_name
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
+from metrics.model.units import Int64
 
 SILENT_INTERVALS = 3
 _CLIENT_LIMIT = 5_000
@@ -60,8 +61,8 @@ class Cgrp(msgspec.Struct, frozen=True):
     """The consumer group's part. Ages are milliseconds."""
 
     join_state: str
-    rebalance_age: int
-    rebalance_cnt: int
+    rebalance_age: Int64
+    rebalance_cnt: Int64
     rebalance_reason: str = ""
 
 
@@ -70,11 +71,11 @@ class StatisticsObject(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     client_id: str
-    ts: int
+    ts: Int64
     """Microseconds of a monotonic clock."""
-    time: int
+    time: Int64
     """Unix seconds, whole ones."""
-    age: int = 0
+    age: Int64 = 0
     """Microseconds since the client was made."""
     cgrp: Cgrp | None = None
     group_id: str | None = None

@@ -236,6 +236,18 @@ def test_records_that_cannot_be_read_are_passed_over_and_reported(hub: Hub) -> N
     assert hub.intake.health.unparsed == 6
 
 
+@pytest.mark.parametrize("key", ["seq", "generation", "gained", "lag"])
+def test_a_number_without_end_is_passed_over(hub: Hub, key: str) -> None:
+    """One in a checkpoint took the positions of all agents."""
+    document = msgspec.json.decode(encode(RECORDS[0]))
+    for number in (2**63, 10**400):
+        wrong = msgspec.json.encode(document | {key: number}) + b"\n"
+        assert hub.ask("POST", wrong).json()["unreadable"] == 1
+
+    hub.push(RECORDS[1])
+    assert hub.seqs == [RECORDS[1].seq]
+
+
 def test_spools_are_bounded_and_the_longest_silent_goes_first(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:

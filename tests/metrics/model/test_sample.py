@@ -51,6 +51,12 @@ SAMPLE = Sample(
 )
 
 
+@pytest.mark.parametrize("key", ["seq", "generation", "gained", "lag"])
+def test_a_number_beyond_64_bits_is_no_record(key: str) -> None:
+    with pytest.raises(ValueError, match=key):
+        decode(msgspec.json.encode(msgspec.json.decode(encode(SAMPLE)) | {key: 2**63}))
+
+
 def ids(member: Member, source: SourceKind = SourceKind.LOGS) -> list[str]:
     """Return the ids of one fixed history of the member, without its attributes' changes."""
     signals = [

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -192,6 +193,19 @@ def test_what_is_no_statistics_of_a_consumer_is_counted() -> None:
     found += reader.feed(b"x" * (LINE_LIMIT + 1) + b"\n" + Client("producer").line(), 0.0)
 
     assert (found, reader.counts.unread, reader.counts.long) == ([], 4, 1)
+
+
+@pytest.mark.parametrize("key", ["ts", "time", "age", "rebalance_age", "rebalance_cnt"])
+@pytest.mark.parametrize("number", ["9" * 19, "9" * 400, "-" + "9" * 400])
+def test_a_number_without_end_is_no_statistics(key: str, number: str) -> None:
+    reader, line = parser(), Client().says()
+    wrong = re.sub(
+        rb'"%b": ?[0-9]+' % key.encode(), b'"%b":%b' % (key.encode(), number.encode()), line
+    )
+
+    reader.feed(line + wrong, 0.0)
+
+    assert reader.counts.unread == 1
 
 
 def test_a_line_may_name_its_group_and_must_where_nobody_else_does() -> None:
