@@ -1,10 +1,41 @@
-"""The threat model's bounds: each interface has a row, and each row has tests that exist."""
+"""The threat model's bounds: each interface has a row, and each row has tests that exist.
+
+The tests of a row make a bound small to reach it. `_FIGURES` are the ones in force: a page that
+has other figures than the code fails here.
+"""
 
 import ast
+import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from agent.config import yaml_loader
+from agent.config.limits import LimitsConfig
+from agent.hub import push_receiver, recent_records
+from agent.inspection import admin_requests, broker_connection
+from agent.outputs.hub_push import push
+from agent.outputs.spool import spool
+from agent.runtime import pipeline
+from agent.sources.http_events.config import HttpConfig
+from agent.sources.librdkafka_stats import unix_socket
+from agent.sources.lines import envelope, file_reports, line_parser, origin_streams
+from agent.sources.logs import client_interpreter, partition_budget
+from agent.sources.proxy.config import ProxyConfig
+from agent.sources.statistics import interpreter as statistics
+from agent.sources.statistics import line_parser as statistics_lines
+from agent.web import basic_auth, http_protocol, rate_limit, security, server
+from agent.web.annotations_api import BURST, INTERVAL_S, MAX_BYTES
+from agent.wire.codec import buffer, framing
+from agent.wire.connection import FrameBudget
+from agent.wire.members import group_decoder
+from agent.wire.proxying import frame_forwarder
+from agent.wiring.hub import MAX_AGENT_CONNECTIONS
+from metrics.model import names, partitions
+from metrics.tracking import tracker
+from metrics.tracking.status_track import StatusConfig
 
 ROOT = Path(__file__).parents[2]
 _PAGE = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
@@ -21,6 +52,98 @@ _ROWS = _rows("One hostile or broken peer")
 _ATTACKS = _rows("Attacks that were tried")
 _ATTACK_COUNT = 20
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+_HTTP, _PROXY, _LIMITS = HttpConfig(), ProxyConfig(listen=":1", upstream=("a:1",)), LimitsConfig()
+_NAME = f"a name of {names.NAME_MAX_CHARS} characters"
+
+
+def _default(function: Callable[..., object], name: str) -> float:
+    return float(inspect.signature(function).parameters[name].default)
+
+
+def _mib(size: int) -> str:
+    return f"{size >> 20} MiB"
+
+
+def _seconds(size: float) -> str:
+    return f"{size:g} s"
+
+
+_FIGURES = {
+    "log files": [
+        f"a line or entry of {_mib(line_parser.LINE_LIMIT)}",
+        f"a line or entry of {_mib(envelope.JOINED_MAX_CHARS)}",
+        f"{line_parser.KEPT_BYTES >> 10} KiB of lines before it",
+        _NAME,
+        f"partitions of all clients {partition_budget._LIMIT_CHARS >> 20} Mi characters",
+        f"{client_interpreter._CLIENT_LIMIT:,} clients a stream",
+        f"{partition_budget.NAMED_MAX:,} partitions of a client",
+        f"{origin_streams._MAX_ORIGINS:,} streams in a file",
+        f"first {file_reports._BLIND_LINES} lines",
+    ],
+    "wire": [
+        f"a frame of {_mib(framing.FRAME_LIMIT)}",
+        f"incomplete frames of all connections {_mib(FrameBudget().limit_bytes)}",
+        _NAME,
+        f"{buffer.ELEMENT_LIMIT:,} elements a message",
+    ],
+    "proxy": [
+        f"a rewritten response ({_mib(frame_forwarder._REWRITE_BYTES_MAX)})",
+        f"{_PROXY.max_connections:,} connections",
+        f"not set up within {_seconds(_PROXY.setup_s)} is closed",
+        f"a drain ends after {_seconds(_PROXY.drain_s)}",
+    ],
+    "hub": [
+        f"a batch of {_mib(push_receiver.MAX_BODY_BYTES)}",
+        _NAME,
+        f"a value of a change of {partitions.TEXT_MAX_CHARS >> 10} Ki characters",
+        f"{recent_records.MAX_CHANGE_CHARS >> 20} Mi of all in memory",
+        f"each partition counts as {recent_records._PARTITION_CHARS}",
+        f"{partitions.PARTITIONS_MAX:,} partitions in one",
+        f"{push_receiver.MAX_SPOOLS:,} spools",
+    ],
+    "hub, as an agent sees it": [f"a batch of {_mib(push.MAX_BYTES)}"],
+    "events": [
+        f"{_mib(_HTTP.max_bytes)} a request",
+        f"{_HTTP.max_lines_per_second:,} lines a second",
+        f"an annotation {MAX_BYTES >> 10} KiB",
+        f"{1 / INTERVAL_S:g} annotation a second, {BURST} at once",
+    ],
+    "statistics": [
+        f"{_mib(statistics_lines.LINE_LIMIT)} a line",
+        _NAME,
+        f"without a line for {statistics.FORGET_S / 60:g} minutes is forgotten",
+        f"{unix_socket.MAX_CONNECTIONS} connections",
+        f"{statistics._CLIENT_LIMIT:,} clients",
+    ],
+    "admin answers": [
+        f"{_mib(broker_connection._FRAME_LIMIT)} a response",
+        f"its timeout ({_seconds(_default(broker_connection.Connection.open, 'timeout_s'))})",
+        f"{admin_requests.ELEMENT_LIMIT:,} elements",
+    ],
+    "web": [
+        f"passwords of {basic_auth._MAX_PASSWORD_BYTES} bytes",
+        f"a head {_seconds(http_protocol.HEAD_TIMEOUT_S)}",
+        f"a response that is not read {_seconds(http_protocol.RESPONSE_TIMEOUT_S)}",
+        f"{server.MAX_CONNECTIONS} connections and as many handshakes",
+        f"(a hub {MAX_AGENT_CONNECTIONS:,})",
+        f"{1 / rate_limit.INTERVAL_S:g} pages a second",
+    ],
+    "spool": [f"{_mib(spool._BUFFER_BYTES)} in memory"],
+    "checkpoint": [f"a {pipeline._SAVE_SHARE:g}th of the time"],
+    "configuration": [f"{_mib(yaml_loader.MAX_BYTES)} a file"],
+    "HTTP requests": [
+        f"within {_seconds(http_protocol.HEAD_TIMEOUT_S)}",
+        f"{rate_limit.BURST} at once",
+    ],
+    "passwords": [f"{security.MAX_WAITING} waiting"],
+    "packets": [f"at {group_decoder._PORTS_LIMIT} that brokers' responses name"],
+    "members, groups, series": [
+        f"({_LIMITS.members:,}, {_LIMITS.groups:,}, {_LIMITS.series:,})",
+        f"({StatusConfig().members:,}, {StatusConfig().groups:,}",
+        f"{tracker.PARTITIONS_MAX:,} partitions of all members",
+    ],
+    "samples on disk": [f"{_mib(spool.SpoolConfig(dir=Path()).max_bytes)}"],
+}
 _INTERFACES = {
     "log files",
     "wire",
@@ -52,6 +175,14 @@ def test_each_bound_has_tests_that_exist(row: list[str]) -> None:
 
     assert len(named) == row[-1].count("`") // 2 > 0
     assert [(path, name) for path, name in named if name not in _tests(ROOT / path)] == []
+
+
+@pytest.mark.parametrize("interface", _FIGURES)
+def test_figures_are_those_in_force(interface: str) -> None:
+    rows = [*_ROWS, *_rows("Inputs and their bounds")]
+    text = " | ".join(cell for row in rows if row[0] == interface for cell in row[:4])
+
+    assert [figure for figure in _FIGURES[interface] if figure not in text] == []
 
 
 def _tests(path: Path) -> set[str]:
