@@ -101,7 +101,10 @@ _FIGURES = {
         f"{partitions.PARTITIONS_MAX:,} partitions in one",
         f"{push_receiver.MAX_SPOOLS:,} spools",
     ],
-    "hub, as an agent sees it": [f"a batch of {_mib(push.MAX_BYTES)}"],
+    "hub, as an agent sees it": [
+        f"a batch of {_mib(push.MAX_BYTES)}",
+        f"of a response {push.ANSWER_BYTES_MAX >> 10} KiB",
+    ],
     "events": [
         f"{_mib(_HTTP.max_bytes)} a request",
         f"{_HTTP.max_lines_per_second:,} lines a second",

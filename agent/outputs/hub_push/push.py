@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 PATH = "/api/v1/records"
 MAX_LINES, MAX_BYTES = 5_000, 2 << 20
+ANSWER_BYTES_MAX = 1 << 16
+"""A hub's response has some 40 bytes; a proxy's page of an error some KiB."""
 _TIMEOUT_S = 30.0
 _MAX_WAIT_S = 60.0
 _NO_PASSWORD = b""
@@ -36,11 +38,14 @@ _NO_PASSWORD = b""
 _FAULTS = (OSError, HTTPException, OutputError, ConfigError, *MALFORMED)
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
 class HubProgress(msgspec.Struct):
     """A hub's response: the number of the last durable record of a spool."""
 
-    seq: int
-    unreadable: int = 0
+    seq: _Count
+    unreadable: _Count = 0
     """Records of the last batch that the hub passes over: of another release, or damaged."""
 
 
@@ -111,6 +116,7 @@ class HubPush:
 
         Raises:
             OSError: the hub is unreachable or refuses.
+            OutputError: its response is too long, or names records that the spool does not have.
             ConfigError: the token or a certificate is no longer readable.
 
         """
@@ -143,7 +149,7 @@ class HubPush:
         """
         if progress.seq > batch.last and progress.seq > newest_seq(self._folder):
             raise OutputError(f"found record {progress.seq}, wanted at most {batch.last}")
-        unreadable = progress.unreadable
+        unreadable = min(progress.unreadable, len(batch.lines))
         if progress.seq < batch.last:  # an older hub's number stays before records it cannot read
             unreadable = sum(1 for number in batch.numbers if number > progress.seq)
             self._passed = _Passed(progress.seq, batch.last)
@@ -204,7 +210,7 @@ class HubPush:
             body = gzip.compress(body, 1)
         try:
             answer = self._send("GET" if body is None else "POST", body, headers)
-        except (OSError, HTTPException):
+        except (OSError, HTTPException, OutputError):
             self._connection.close()  # the next request opens another
             raise
         if answer.status != HTTPStatus.OK:
@@ -214,7 +220,10 @@ class HubPush:
     def _send(self, method: str, body: bytes | None, headers: dict[str, str]) -> _Response:
         self._connection.request(method, f"{self._path}{PATH}", body, headers)
         answer = self._connection.getresponse()
-        return _Response(answer.status, answer.read())
+        body = answer.read(ANSWER_BYTES_MAX + 1)
+        if len(body) > ANSWER_BYTES_MAX:
+            raise OutputError(f"found a response of more than {ANSWER_BYTES_MAX} bytes")
+        return _Response(answer.status, body)
 
     def _log_change(self, fault: str) -> None:
         if fault and fault != self._fault:

@@ -112,10 +112,14 @@ def _http(config: OtlpConfig, headers: dict[str, str]) -> tuple[MetricExporter, 
         OTLPSpanExporter,
     )
 
+    from agent.outputs.otlp.bounded_adapter import BoundedAdapter  # noqa: PLC0415
+
     base = config.endpoint.rstrip("/")
     ca_file = None if config.ca_file is None else str(config.ca_file)
     session = requests.Session()
     session.trust_env = ca_file is None  # REQUESTS_CA_BUNDLE would override it
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, BoundedAdapter())
     metrics = OTLPMetricExporter(
         f"{base}/v1/metrics",
         certificate_file=ca_file,

@@ -31,6 +31,8 @@ class Hub:
     def __init__(self) -> None:
         self.seqs: dict[str, int] = {}
         self.unreadable = 0
+        self.answer = b""
+        """Its body, whatever it got; empty: the true one."""
         self.readable_from = 0
         """As the last release's hub: its number stays before records that it cannot read."""
         self.received: list[list[int]] = []
@@ -54,6 +56,7 @@ class Hub:
             def respond(self) -> None:
                 seq = hub.seqs.get(self.headers["X-Spool"], 0)
                 body = json.dumps({"seq": seq, "unreadable": hub.unreadable}).encode()
+                body = hub.answer or body
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -190,6 +193,39 @@ def test_a_number_that_the_spool_does_not_have_is_refused_and_renumbered(tmp_pat
 
     assert spool_id(tmp_path) != before
     assert hub.seqs[spool_id(tmp_path)] == 3
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"seq":1,"x":"' + b"x" * hub_push.ANSWER_BYTES_MAX,
+        b'{"seq":1,"x":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+        b'{"seq":-1}',
+        b'{"seq":1,"unreadable":-1}',
+        b'{"seq":1%b}' % (b"0" * 400),
+    ],
+)
+def test_a_hostile_answer_is_an_error_and_is_not_read_whole(tmp_path: Path, body: bytes) -> None:
+    spool_of_one(tmp_path)
+    hub = Hub()
+    hub.answer = body
+    with hub.serving() as url:
+        push = HubPush(url, HubConfig(push_to=(url,)), tmp_path)
+
+        with pytest.raises(hub_push._FAULTS):
+            push.push()
+
+
+def test_a_hub_that_passes_over_more_than_it_got_passes_over_that(tmp_path: Path) -> None:
+    spool_of(tmp_path, 3)
+    hub = Hub()
+    hub.unreadable = 10**6
+    with hub.serving() as url:
+        push = HubPush(url, HubConfig(push_to=(url,)), tmp_path)
+
+        push.push()
+
+    assert (push.stats.written, push.stats.dropped) == (0, 3)
 
 
 def test_a_silent_hub_does_not_hold_up_the_end(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -12,6 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from agent.config.otlp import OtlpConfig, OtlpProtocol
 from agent.errors import ConfigError
+from agent.outputs.otlp.bounded_adapter import RESPONSE_BYTES_MAX
 from agent.outputs.otlp.exporter import MAX_EPISODES, OtlpOutput
 from metrics.exporters.otel import trace_of
 from tests.agent.outputs.otlp.otlp_receiver import Received, by_grpc, by_http, got
@@ -153,6 +157,31 @@ def test_a_receiver_that_hangs_is_given_up(bench: Bench) -> None:
     export = bench.export(timeout_s=0.2)
     asyncio.run(export.export())
     assert export.stats.errors == 1
+
+
+def test_a_response_without_end_is_not_read_whole() -> None:
+    sent = list[int]()
+
+    class Endless(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                sent.extend(self.wfile.write(b"x" * RESPONSE_BYTES_MAX) for _ in range(2_000))
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        export = made(OtlpConfig(endpoint=f"http://127.0.0.1:{server.server_port}", timeout_s=30.0))
+
+        asyncio.run(export.export())
+        server.shutdown()
+        serving.join()
+
+    assert (export.stats.errors, len(sent) < 2_000) == (0, True)
 
 
 @pytest.mark.slow
