@@ -19,6 +19,7 @@ from agent.inspection import admin_requests, broker_connection
 from agent.outputs.hub_push import push
 from agent.outputs.spool import spool
 from agent.runtime import pipeline
+from agent.sources.http_events import source as http_events
 from agent.sources.http_events.config import HttpConfig
 from agent.sources.librdkafka_stats import unix_socket
 from agent.sources.lines import envelope, file_reports, line_parser, origin_streams
@@ -28,10 +29,11 @@ from agent.sources.statistics import interpreter as statistics
 from agent.sources.statistics import line_parser as statistics_lines
 from agent.web import basic_auth, http_protocol, rate_limit, security, server
 from agent.web.annotations_api import BURST, INTERVAL_S, MAX_BYTES
-from agent.wire.codec import buffer, framing
+from agent.wire.codec import buffer, correlation, framing
 from agent.wire.connection import FrameBudget
 from agent.wire.members import group_decoder
 from agent.wire.proxying import frame_forwarder
+from agent.wire.tcp import reassembly
 from agent.wiring.hub import MAX_AGENT_CONNECTIONS
 from metrics.model import names, partitions
 from metrics.tracking import tracker
@@ -79,12 +81,15 @@ _FIGURES = {
         f"{partition_budget.NAMED_MAX:,} partitions of a client",
         f"{origin_streams._MAX_ORIGINS:,} streams in a file",
         f"first {file_reports._BLIND_LINES} lines",
+        f"first {file_reports._LOGGED_FILES} files",
     ],
     "wire": [
         f"a frame of {_mib(framing.FRAME_LIMIT)}",
         f"incomplete frames of all connections {_mib(FrameBudget().limit_bytes)}",
         _NAME,
+        f"segments out of order {_mib(reassembly.PENDING_BYTES)}",
         f"{buffer.ELEMENT_LIMIT:,} elements a message",
+        f"{correlation.PENDING_LIMIT:,} open requests",
     ],
     "proxy": [
         f"a rewritten response ({_mib(frame_forwarder._REWRITE_BYTES_MAX)})",
@@ -108,6 +113,8 @@ _FIGURES = {
     "events": [
         f"{_mib(_HTTP.max_bytes)} a request",
         f"{_HTTP.max_lines_per_second:,} lines a second",
+        f"{http_events._ALIVE_LIMIT:,} that report to be alive",
+        f"{http_events._SENDER_LIMIT:,} hosts",
         f"an annotation {MAX_BYTES >> 10} KiB",
         f"{1 / INTERVAL_S:g} annotation a second, {BURST} at once",
     ],

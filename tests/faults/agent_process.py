@@ -61,6 +61,11 @@ class AgentProcess:
         """Run another release from the next start on."""
         self._command = [*self._wrapper, *program, "run", "-c", str(self.config)]
 
+    def upgrade_to_this(self) -> None:
+        """Run the release under test from the next start on, on an ordinary disk."""
+        self._wrapper = ()
+        self.upgrade(AGENT)
+
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stderr=log)

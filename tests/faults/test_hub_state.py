@@ -5,9 +5,6 @@ The truth is what the test wrote: each rebalance is in the hub's spool, and none
 
 import os
 import shutil
-import subprocess
-import sys
-import tarfile
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -18,10 +15,9 @@ import pytest
 from tests.faults.agent_process import AGENT, AgentProcess, Row, until
 from tests.faults.full_disk import fill, in_small_disk, needs_mounts
 from tests.faults.loaded_log import LoadedLog, a_round
+from tests.faults.release import unpack_release
 
 _ROUNDS = int(os.environ.get("FAULT_HUB_ROUNDS", "20"))
-_LAST_RELEASE = "f36c958"
-_RELEASES = Path(__file__).parent / "releases"
 
 pytestmark = pytest.mark.timeout(300 + _ROUNDS)
 
@@ -127,8 +123,7 @@ def test_an_agent_without_its_state_reads_again_with_the_same_ids(
 
 @pytest.mark.parametrize("old", ["agent", "hub"])
 def test_releases_apart(tmp_path: Path, old: str) -> None:
-    released = _unpack_release(tmp_path / "released")
-    program = ("env", f"PYTHONPATH={released}", *AGENT)
+    program = unpack_release(tmp_path / "released")
     log = tmp_path / "app.log"
     hub = AgentProcess(tmp_path / "hub", "role: hub\n", program=program if old == "hub" else AGENT)
     agent = _agent(tmp_path, hub, program if old == "agent" else AGENT)
@@ -156,8 +151,7 @@ def test_releases_apart(tmp_path: Path, old: str) -> None:
 
 
 def test_state_goes_to_this_release_back_and_forth(tmp_path: Path) -> None:
-    released = _unpack_release(tmp_path / "released")
-    old = ("env", f"PYTHONPATH={released}", *AGENT)
+    old = unpack_release(tmp_path / "released")
     log = tmp_path / "app.log"
     sources = f"sources: [{{type: logs, paths: [{log}]}}]\n"
     with AgentProcess(tmp_path / "agent", sources, program=old) as agent:
@@ -178,21 +172,3 @@ def test_state_goes_to_this_release_back_and_forth(tmp_path: Path) -> None:
 
 def _has_found(agent: AgentProcess, count: int) -> bool:
     return len(_found(agent.on_disk())) == count
-
-
-def _unpack_release(folder: Path) -> Path:
-    """Unpack the last release's sources, without its lab and its report.
-
-    They are a file and not taken from the history, as a clone may be shallow.
-    """
-    with tarfile.open(_RELEASES / f"{_LAST_RELEASE}.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    shown = subprocess.run(
-        [sys.executable, "-P", "-c", "import agent; print(agent.__file__)"],
-        env=os.environ | {"PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert Path(shown.stdout.strip()).is_relative_to(folder)
-    return folder
