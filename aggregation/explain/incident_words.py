@@ -132,10 +132,21 @@ def lag_growth(incident: IncidentAnswer) -> list[str]:
 
 def summarize(incident: IncidentAnswer) -> str:
     """Return who did what, and how many rebalances followed."""
-    who, words = _subject(incident), _WORDS[incident.kind]
+    who, words = _subject(incident), _words(incident)
     count = len(incident.rebalances)
     rebalances = f", {count} rebalances" if count > 1 else ""
     return f"{who} {words}{_detail(incident)}{rebalances}".strip()
+
+
+def _is_mismatch(incident: IncidentAnswer) -> bool:
+    """Check for Connect's workers that join again and again: a log shows no length of each join."""
+    return incident.kind == "task_configuration" and "error" in incident.detail
+
+
+def _words(incident: IncidentAnswer) -> str:
+    if _is_mismatch(incident):
+        return f"a worker's configuration is behind, or another one ({incident.detail['error']})"
+    return _WORDS[incident.kind]
 
 
 def _subject(incident: IncidentAnswer) -> str:
@@ -341,7 +352,8 @@ def _length(incident: IncidentAnswer) -> str:
     if incident.ongoing:
         return "ongoing"
     seconds = sum(each.seconds for each in incident.rebalances)
-    if not incident.rebalances and incident.ended_at is not None:  # joins that failed
+    is_whole = not incident.rebalances or _is_mismatch(incident)  # joins that failed
+    if is_whole and incident.ended_at is not None:
         seconds = parse_time(incident.ended_at) - parse_time(incident.started_at)
     return f"{seconds:.1f} s"
 

@@ -36,6 +36,11 @@ NOT_STORED = re.compile(r"(?i)error(?: (?P<error>\w+))? when storing group assig
 TOPICS_SCANNED = re.compile(r": (?P<news>\d+ topics to match, \d+ before)")
 PATTERNS_CHANGED = re.compile(r": (?P<news>other regular expressions, .*)")
 # agent.sources.broker_logs.membership: since 4.0 a broker matches the members' expressions
+_ASSIGNMENT_FAILED = re.compile(
+    r"Assignment\{error=[1-9]\d*,|Join group completed, but (?:the )?assignment failed"
+    r"|assignment failed: [A-Z_]+ at"
+)
+# DistributedHerder.RebalanceListener.onAssigned and handleRebalanceCompleted; agent.wire.members
 _EXITS = {RebalanceStatus.USER_REQUESTED, DROPPED_GROUP}
 
 
@@ -66,6 +71,14 @@ def list_causes(rebalance: ExplainedRebalance) -> list[Cause]:
         (c for c in found if not (c.member in removed and c.kind is IncidentKind.SESSION_EXPIRED)),
         key=lambda cause: cause.at,
     )
+
+
+def is_failed_assignment(reason: str | None) -> bool:
+    """Check that Connect's workers got an error in place of an assignment: they join again.
+
+    The configuration of one of them is behind, or another one's altogether.
+    """
+    return reason is not None and _ASSIGNMENT_FAILED.search(reason) is not None
 
 
 def infer_from_scan(rebalance: ExplainedRebalance) -> Cause | None:
@@ -111,6 +124,14 @@ def _of_segment(segment: Segment) -> Iterator[Cause]:
         kind = _kind_of(step, segment)
         if kind is not None:
             yield _cause(step, kind)
+    if is_failed_assignment(segment.shown):
+        yield Cause(
+            kind=IncidentKind.TASK_CONFIGURATION,
+            at=segment.ended_at,
+            member=segment.member,
+            reason=segment.shown,
+            source=segment.source,
+        )
 
 
 def _exit(segment: Segment) -> Cause:
@@ -127,6 +148,8 @@ def _exit(segment: Segment) -> Cause:
 
 def _kind_of(step: Step, segment: Segment) -> IncidentKind | None:
     code = cause_of(step)
+    if is_failed_assignment(step.reason):
+        return IncidentKind.TASK_CONFIGURATION
     if step.code is RebalanceStatus.RETRY_ON_ERROR and _is_store_error(step):
         return IncidentKind.COORDINATOR_MOVED
     if code is None or (

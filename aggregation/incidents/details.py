@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from aggregation.incidents.attributes import Attributes
-from aggregation.incidents.causes import NOT_STORED
+from aggregation.incidents.causes import NOT_STORED, is_failed_assignment
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import IncidentKind
 from metrics.model.sample import format_time, is_number
@@ -174,8 +174,13 @@ def _read_store_error(reason: str) -> Detail:
     return {} if error is None else {"not_stored": error["error"] or "no error named"}
 
 
+def _read_failed_assignment(reason: str) -> Detail:
+    return {"error": "CONFIG_MISMATCH"} if is_failed_assignment(reason) else {}
+
+
 _READERS: dict[IncidentKind, Callable[[str], Detail]] = {
     IncidentKind.SUBSCRIPTION_CHANGED: _read_subscription,
     IncidentKind.METADATA_CHANGED: _read_metadata,
     IncidentKind.COORDINATOR_MOVED: _read_store_error,
+    IncidentKind.TASK_CONFIGURATION: _read_failed_assignment,
 }

@@ -14,7 +14,13 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from aggregation.incidents.causes import Cause, find_retries, infer_from_scan, list_causes
+from aggregation.incidents.causes import (
+    Cause,
+    find_retries,
+    infer_from_scan,
+    is_failed_assignment,
+    list_causes,
+)
 from aggregation.incidents.details import detail_of, is_resized
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture, RelatedCause
@@ -130,6 +136,7 @@ class GroupHistory:
         roots = self._find_roots(rebalance, [cause for cause in causes if cause not in returns])
         known = None if rebalance.is_after_failure else self._find_draft(roots, returns)
         is_more = late is not None or any(map(self._is_repeated, rejoins))
+        is_more |= self._is_in_loop(rebalance)
         if known is None and not roots and is_more:
             known = self.drafts[-1]
         draft = known or self._begin(rebalance, roots)
@@ -297,16 +304,32 @@ class GroupHistory:
             return returns[earliest].draft
         if earliest is None or last is None:
             return None
-        if earliest.kind in _FOLLOW_UPS:
-            return last if self._is_announced(last, earliest) else None
-        if earliest.kind is IncidentKind.METADATA_CHANGED:
-            return last if self._is_noticed(last, earliest) else None
+        checks = {
+            **dict.fromkeys(_FOLLOW_UPS, self._is_announced),
+            IncidentKind.METADATA_CHANGED: self._is_noticed,
+            IncidentKind.TASK_CONFIGURATION: self._fails_again,
+        }
+        if earliest.kind in checks:
+            return last if checks[earliest.kind](last, earliest) else None
         overlaps = earliest.at < last.ended_at and last.rebalances != []
         is_alone = {cause.kind for cause in roots} == {earliest.kind}
         if overlaps and earliest.kind is last.kind in _MERGED and is_alone:
             last.add_members(cause.member for cause in roots)
             return last
         return None
+
+    def _fails_again(self, last: Draft, cause: Cause) -> bool:
+        """Check for one more assignment with an error, of Connect's workers that join again."""
+        if not is_failed_assignment(cause.reason) or last.kind is not cause.kind:
+            return False
+        pause_s = RESTART_S if is_failed_assignment(last.reason) else FOLLOW_S
+        return cause.at <= last.ended_at + pause_s
+
+    def _is_in_loop(self, rebalance: ExplainedRebalance) -> bool:
+        """Check for a round of Connect's workers right after one whose assignment had an error."""
+        last = self.drafts[-1] if self.drafts else None
+        is_loop = last is not None and is_failed_assignment(last.reason)
+        return is_loop and rebalance.round.started_at <= self.drafts[-1].ended_at + REJOIN_S
 
     def _is_announced(self, last: Draft, cause: Cause) -> bool:
         """Check that an incident's assignment demanded a follow-up: at once, or at a set time."""

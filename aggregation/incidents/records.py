@@ -3,6 +3,8 @@
 Source: incidents.md section 5.
 """
 
+from dataclasses import replace
+
 import msgspec
 
 from aggregation.incidents.answers import IncidentAnswer, answer_of
@@ -18,6 +20,10 @@ from metrics.model.sample import (
     format_time,
 )
 from metrics.model.status import RebalanceStatus
+
+_EACH_END_MAX = 500
+"""Rebalances at each end of a record: a loop of Connect's workers has thousands, and a Kafka topic
+takes a message of 1 MiB."""
 
 
 class IncidentRecord(Sample, frozen=True, kw_only=True):
@@ -41,6 +47,9 @@ def make_record(incident: Incident, latest: Sample) -> IncidentRecord:
     Its id is the incident's alone.
     """
     answer = answer_of(incident)
+    if len(answer.rebalances) > 2 * _EACH_END_MAX:
+        ends = answer.rebalances[:_EACH_END_MAX] + answer.rebalances[-_EACH_END_MAX:]
+        answer = replace(answer, rebalances=ends)
     status = incident.kind.status or RebalanceStatus.NONE
     member = next(iter(incident.members), None)
     generations = [each for span in incident.rebalances for each in span.generations]

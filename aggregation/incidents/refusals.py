@@ -15,8 +15,8 @@ from aggregation.incidents.drafts import Draft
 from aggregation.incidents.error_names import name_error
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
 from aggregation.rebalances.grouping import GroupRef
-from aggregation.rebalances.segments import MemberRef, member_of
-from metrics.model.sample import UNEXPLAINED, Outcome, Sample, SampleKind, Scope, parse_time
+from aggregation.rebalances.segments import MemberRef, is_unexplained, member_of
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope, parse_time
 from metrics.tracking.source_traits import BROKER_SOURCES
 
 QUIET_S = 600.0
@@ -64,7 +64,7 @@ def find_refusals(records: Sequence[Sample], now: float) -> dict[GroupRef, list[
         of_group = members.get(GroupRef(record.cluster, record.group))
         if of_group is None or record.scope is not Scope.CONSUMER:
             continue
-        if record.outcome is Outcome.SYNCED or record.reason == UNEXPLAINED:
+        if record.outcome is Outcome.SYNCED or is_unexplained(record.reason):
             ref = member_of(record)
             if ref.key in of_group:
                 of_group[ref.key].joins.append((parse_time(record.ts), ref.client_id))

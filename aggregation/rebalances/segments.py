@@ -98,6 +98,8 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Generation or epoch at its end."""
     is_repeat: bool = False
     """Its sync repeated the generation that it had: nobody else rebalanced."""
+    shown: str | None = None
+    """What its assignment shows, of a sync that has a reason."""
     member_id: str | None = None
     protocol_type: str | None = None
     agent: str = ""
@@ -142,6 +144,11 @@ def segments(records: Sequence[Sample], now: float) -> list[Segment]:
     )
 
 
+def is_unexplained(reason: str | None) -> bool:
+    """Check for the reason of a join without a visible cause."""
+    return reason is not None and reason.startswith(UNEXPLAINED)
+
+
 def _take_late_drops(found: list[Segment], notes: list[Segment]) -> list[Segment]:
     """Return all segments; a drop that a log reported late explains the leave without a reason.
 
@@ -177,7 +184,7 @@ def _note(record: Sample) -> list[Segment]:
     if record.kind is not SampleKind.SIGNAL:
         return []
     step = _step(record)
-    joined = record.reason == UNEXPLAINED
+    joined = is_unexplained(record.reason)
     refused = record.outcome is Outcome.FAILED
     return [
         Segment(
@@ -189,6 +196,7 @@ def _note(record: Sample) -> list[Segment]:
             notes=(step,) if record.to is None and not joined else (),
             generations=_known(record.generation) if joined else frozenset(),
             outcome=Outcome.SYNCED if joined else record.outcome,
+            shown=(record.reason or "").partition(f"{UNEXPLAINED}: ")[2] or None,
             is_note=not joined,
             member_id=record.member_id,
             agent=record.agent,
@@ -223,6 +231,7 @@ def _cut(chain: list[Sample], now: float) -> list[Segment]:
         gained=last.gained,
         epoch=last.generation,
         is_repeat=_is_repeat(moves),
+        shown=last.reason if last.outcome is Outcome.SYNCED else None,
         member_id=last.member_id,
         protocol_type=last.protocol_type,
         agent=last.agent,
@@ -287,7 +296,9 @@ def _notes(chain: Iterable[Sample]) -> tuple[Step, ...]:
     return tuple(
         _step(record)
         for record in chain
-        if record.kind is SampleKind.SIGNAL and record.to is None and record.reason != UNEXPLAINED
+        if record.kind is SampleKind.SIGNAL
+        and record.to is None
+        and not is_unexplained(record.reason)
     )
 
 

@@ -25,6 +25,7 @@ _TIME_MAX_CHARS = 64
 _LAST_AT = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
 UNEXPLAINED = "joined without a visible cause"
+"""Reason of such a join; what its assignment shows stands behind a colon."""
 """Reason of the ``signal`` that records such a join."""
 DUPLICATE = "another source reports it too"
 """Reason of the ``lost`` that ends an episode which is an episode of another source's member."""

@@ -6,7 +6,14 @@ Sources: KAFKA-12472 for the two rules; semantics.md sections 2 and 3 for the en
 from collections import Counter
 from typing import assert_never
 
-from metrics.model.sample import UNEXPLAINED, Outcome, Sample, SampleKind, format_time
+from metrics.model.sample import (
+    UNEXPLAINED,
+    Outcome,
+    Sample,
+    SampleKind,
+    clip_reason,
+    format_time,
+)
 from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import transition
@@ -124,7 +131,7 @@ class Transitions:
         track, own, streams = consumer.track, signal.follow_up, signal.streams_follow_up
         # AssignmentProbing (11) follows the zero: this rebalance is over, the probing one pending
         at_once = streams is not None and streams.status is not RebalanceStatus.ASSIGNMENT_PROBING
-        out = self._count_unexplained(consumer, signal.at)
+        out = self._count_unexplained(consumer, signal.at, signal.reason)
         if signal.gained is not None and track.status is not NONE:
             track.gained = signal.gained + (track.gained or 0)
         if own is not None:
@@ -178,12 +185,13 @@ class Transitions:
         self._counts["suppressed"] += 1
         return self.note(track, status, at, reason)
 
-    def _count_unexplained(self, consumer: Consumer, at: float) -> list[Sample]:
+    def _count_unexplained(self, consumer: Consumer, at: float, shown: str | None) -> list[Sample]:
         if not consumer.joining:
             return []
         consumer.joining = False
         self._counts["unexplained"] += 1
-        return [self.note(consumer.track, None, at, UNEXPLAINED)]
+        reason = UNEXPLAINED if shown is None else clip_reason(f"{UNEXPLAINED}: {shown}")
+        return [self.note(consumer.track, None, at, reason)]
 
     def _end(self, track: Track, signal: Signal, outcome: Outcome) -> list[Sample]:
         track.end(signal.at)

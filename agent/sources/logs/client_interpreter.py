@@ -382,7 +382,10 @@ class ClientInterpreter:
         self._lane(client).append(PendingSignal(signal=signal))
         return self._drain(client)
 
-    def _end(self, client: ClientState, _event: LogEvent, _at: float) -> list[Signal]:
+    def _end(self, client: ClientState, event: LogEvent, _at: float) -> list[Signal]:
+        reason, held = event.captures.get("reason"), client.held
+        if reason is not None and held is not None:  # an assignment with an error
+            held.signal = msgspec.structs.replace(held.signal, reason=clip_reason(reason))
         return self._release(client)
 
     def _take_partitions(self, client: ClientState, at: float) -> list[Signal]:

@@ -14,6 +14,11 @@ CASES: dict[str, tuple[list[str], dict[str, list[int]]]] = {
         ["broker_log:server-1.log", "broker_log:server-2.log"],
         {"m1": [2, 0, 1, 0, 1, 0, 1, 0, 1, 0, 6, 0], "m2": [2, 0, 1, 0, 1, 0, 6, 0]},
     ),
+    # two workers with different config topics: each assignment has an error, for 29 s; cut
+    "connect-config-mismatch": (
+        ["logs:w1.log", "logs:w2.log"],
+        {"w1": [6, 0], "w2": [*(1, 0) * 2, 1, 6, 0]},
+    ),
     "cooperative-2.5": (["logs:m1.log"], {"m1": [2, 0, 1, 10, 0, 1, 10, 0, 1, 0]}),
     "cooperative-2.5, with its capture": (
         ["logs:m1.log", "pcap:wire.pcap.gz"],
@@ -98,3 +103,22 @@ def test_members_of_a_recorded_log_did_what_they_did(case: str) -> None:
         if row["kind"] in {"transition", "lost"}:
             found.setdefault(row["client_id"], []).append(row["to"])
     assert {member: found.get(member, []) for member in wanted} == wanted
+
+
+def test_loop_of_failed_assignments_is_one_incident() -> None:
+    """Each of its rounds stays a rebalance; what ended it is the leave of one of the workers."""
+    logs = [str(TRUTH / "connect-config-mismatch" / f"{name}.log") for name in ("w1", "w2")]
+    argv = ["replay", "--source", "logs", "--timezone", "UTC", "--signals", *logs]
+    records = CliRunner().invoke(main, argv).stdout
+    argv = ["explain", "mis", "--from", "-", "--last", "100", "--output"]
+    answer = json.loads(CliRunner().invoke(main, [*argv, "json"], input=records).stdout)
+    text = CliRunner().invoke(main, [*argv, "text"], input=records).stdout
+
+    first, loop, last = answer["incidents"]
+    assert [first["kind"], last["kind"]] == ["member_joined", "member_left"]
+    assert (loop["kind"], loop["detail"]["error"]) == ("task_configuration", "CONFIG_MISMATCH")
+    assert loop["reason"].startswith("Assignment{error=1, leader='w1-")
+    assert len(loop["rebalances"]) == 5
+    assert [each["setting"] for each in loop["recommendations"]] == ["config.storage.topic"]
+    words = "28.9 s a worker's configuration is behind, or another one (CONFIG_MISMATCH)"
+    assert words in " ".join(text.split())

@@ -1,11 +1,14 @@
 """What metrics show of incidents: costs that grow, failed joins, the end of the last rebalance."""
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 
 from aggregation.incidents.amounts import LATE_S, Contribution, GrowingTotals
 from aggregation.incidents.counter import MAX_ERRORS, OTHER_ERROR, REFRESH_S, IncidentCounts
 from aggregation.incidents.incidents import analyze, split_by_group
+from aggregation.incidents.model import RebalanceSpan
 from aggregation.incidents.planning import is_planned
 from aggregation.incidents.records import IncidentRecord, make_record
 from metrics.model.signals import Member, Signal, SignalKind
@@ -240,3 +243,26 @@ def failures(error: str, *times: float) -> list[Signal]:
     d = replace(A, client_id="d", origin="d", host="h-d")
     reason = f"JoinGroup answered {error}"
     return [signal(SignalKind.FAIL, at, d, reason=reason) for at in times]
+
+
+def test_record_of_a_loop_has_the_rebalances_of_both_ends() -> None:
+    """A worker of Connect joins hundreds of times a second; a topic takes a message of 1 MiB."""
+    found = records(*START, *READS, *STUCK, *DONE)
+    (incident, *_) = analyze(found, None, 9_000.0).incidents
+    spans = tuple(
+        RebalanceSpan(
+            id=str(number),
+            started_at=100.0 + number,
+            ended_at=100.0 + number,
+            is_open=False,
+            generations=(number,),
+            status=None,
+        )
+        for number in range(1_200)
+    )
+
+    kept = make_record(
+        dataclasses.replace(incident, rebalances=spans), found[-1]
+    ).incident.rebalances
+
+    assert [each.episode for each in kept] == [str(n) for n in (*range(500), *range(700, 1_200))]

@@ -333,6 +333,13 @@ class TestJoin:
         assert sample.reason == "joined without a visible cause"
         assert tracker.snapshot(12.0).counts["unexplained"] == 1
 
+    def test_what_its_assignment_shows_stands_behind(self, tracker: Tracker) -> None:
+        sync = replace(synced(11.0), reason="Assignment{error=1")
+
+        (sample,) = run(tracker, joined(10.0), sync)
+
+        assert sample.reason == "joined without a visible cause: Assignment{error=1"
+
     def test_it_is_counted_once(self, tracker: Tracker) -> None:
         run(tracker, joined(10.0), synced(11.0), synced(12.0))
 
