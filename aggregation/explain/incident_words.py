@@ -43,14 +43,14 @@ def headline(group: str, incidents: Sequence[IncidentAnswer]) -> str:
     if going:
         last = going[-1]
         text = f"{group}: ongoing since {_clock(last.started_at)}: {summarize(last)}"
-        text += _so_far(last) + _unread(last)
+        text = "; ".join([text + _so_far(last), *_unread(last)])
         if last.waiting_for:
             text += f"; not joined yet: {waiting(last.waiting_for, last.members)}"
         return text + (f"; {len(going) - 1} more ongoing." if len(going) > 1 else ".")
     if not incidents:
         return f"{group}: nothing happened, as far as was seen."
     last = incidents[-1]
-    what = f"{summarize(last)}, {_length(last)}{_unread(last)}"
+    what = "; ".join([f"{summarize(last)}, {_length(last)}", *_unread(last)])
     return f"{group}: nothing is ongoing; last, {_clock(last.started_at)}: {what}."
 
 
@@ -110,9 +110,7 @@ def _line(incident: IncidentAnswer) -> str:
     if incident.waiting_for:
         verb = "waits" if incident.ongoing else "waited"
         parts.append(f"{verb} for {waiting(incident.waiting_for, incident.members)}")
-    unread = incident.cost.unread_partition_seconds
-    if unread:
-        parts.append(f"{unread:.1f} partition-seconds unread")
+    parts += _unread(incident)
     parts += lag_growth(incident)
     if incident.reason and incident.kind not in _WITHOUT_REASON:
         parts.append(f'"{shorten(incident.reason, _REASON_CHARS, placeholder=" …")}"')
@@ -255,9 +253,16 @@ _WITHOUT_REASON = {
 """Kinds of which the words of the cause are in the summary, or are the same for all."""
 
 
-def _unread(incident: IncidentAnswer) -> str:
+def _unread(incident: IncidentAnswer) -> list[str]:
+    """Return the unread time, and what it rests on where no source has shown that."""
     unread = incident.cost.unread_partition_seconds
-    return f"; {unread:.1f} partition-seconds unread" if unread else ""
+    if not unread:
+        return []
+    assumed = incident.detail.get("assumed_session_timeout_ms")
+    text = f"{unread:.1f} partition-seconds unread"
+    if isinstance(assumed, int | float):
+        text += f", if the broker's session timeout is {assumed / 1000:g} s"
+    return [text]
 
 
 def duration(seconds: float) -> str:

@@ -159,12 +159,22 @@ class Attributes:
             return self._last_life_of(departure, silent_since)
         session_s = self.session_of(key, departure.at)
         if session_s is None and self.is_session_on_broker(departure.at):
-            session_s = BROKER_SESSION_S
+            session_s = BROKER_SESSION_S  # which `assumes_session` says
         if departure.expired_at is not None and session_s is not None:
             return self._last_life_of(departure, departure.expired_at - session_s)
         if departure.how is not DepartureMode.EXPIRED or not departure.is_silent:
             return departure.at
         return self._last_life_of(departure, departure.at - (session_s or 0.0))
+
+    def assumes_session(self, departure: MemberDeparture) -> bool:
+        """Check that `stop_of` takes the default of the broker's session timeout: none was seen."""
+        return (
+            departure.how is DepartureMode.EXPIRED
+            and departure.is_silent
+            and self._silence_of(departure) is None
+            and self.is_session_on_broker(departure.at)
+            and self.session_of(departure.member.key, departure.at) is None
+        )
 
     def _silence_of(self, departure: MemberDeparture) -> float | None:
         """Return since when a member that expired was silent, where a source has shown it."""

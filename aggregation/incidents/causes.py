@@ -41,6 +41,10 @@ _ASSIGNMENT_FAILED = re.compile(
     r"|assignment failed: [A-Z_]+ at"
 )
 # DistributedHerder.RebalanceListener.onAssigned and handleRebalanceCompleted; agent.wire.members
+_EXCEEDED = re.compile(r"\bexceeded by (?P<ms>\d+)ms\b")
+# librdkafka's rd_kafka_cgrp_max_poll_interval_check_tmr_cb, each half second
+NOTICED_MS = 1_000
+"""A client that runs notices an exceeded poll interval within this; one that was frozen later."""
 _EXITS = {RebalanceStatus.USER_REQUESTED, DROPPED_GROUP}
 
 
@@ -56,6 +60,12 @@ class Cause:
     source: str = ""
     is_first: bool = True
     """False: the member was in a rebalance already."""
+
+
+def was_noticed_at_once(reason: str | None) -> bool:
+    """Check that a client ran when its poll interval passed, whenever its line was printed."""
+    exceeded = _EXCEEDED.search(reason or "")
+    return exceeded is not None and int(exceeded["ms"]) < NOTICED_MS
 
 
 def list_causes(rebalance: ExplainedRebalance) -> list[Cause]:

@@ -15,6 +15,7 @@ from aggregation.incidents.attributes import Attributes
 from aggregation.incidents.causes import NOT_STORED, is_failed_assignment
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import IncidentKind
+from aggregation.incidents.settings import BROKER_SESSION_S
 from metrics.model.sample import format_time, is_number
 
 Detail = dict[str, object]
@@ -35,6 +36,17 @@ _RACK = re.compile(r"NO_RACKS|racks=")
 
 def complete(draft: Draft, attributes: Attributes) -> Detail:
     """Return an incident's detail with what its members' attributes add."""
+    return _of_kind(draft, attributes) | _assumed(draft, attributes)
+
+
+def _assumed(draft: Draft, attributes: Attributes) -> Detail:
+    """Return the session timeout that the cost rests on, where no source has shown it."""
+    if any(attributes.assumes_session(each) for each in draft.all_departures):
+        return {"assumed_session_timeout_ms": _ms(BROKER_SESSION_S)}
+    return {}
+
+
+def _of_kind(draft: Draft, attributes: Attributes) -> Detail:
     kind = draft.kind
     if kind is IncidentKind.MEMBER_JOINED:
         return draft.detail | _joiners(draft, attributes)

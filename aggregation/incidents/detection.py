@@ -20,6 +20,7 @@ from aggregation.incidents.causes import (
     infer_from_scan,
     is_failed_assignment,
     list_causes,
+    was_noticed_at_once,
 )
 from aggregation.incidents.details import detail_of, is_resized
 from aggregation.incidents.drafts import Draft
@@ -130,7 +131,7 @@ class GroupHistory:
         causes = [cause for cause in causes if cause not in rejoins]
         self._note_expiry(rebalance, causes)
         self._forget_earlier_drops(rebalance, causes)
-        late = self._note_leave(causes)
+        late = self._note_leave(causes) or self._note_drop(causes)
         causes = [cause for cause in causes if cause is not late]
         returns = self._find_returns(causes)
         roots = self._find_roots(rebalance, [cause for cause in causes if cause not in returns])
@@ -209,17 +210,40 @@ class GroupHistory:
         away = None if word is None else self.away.get(word.member.key)
         if word is None or away is None or word.kind is not IncidentKind.MEMBER_LEFT:
             return None
+        is_near = word.at <= away.draft.ended_at + CLOCKS_S
+        if not (is_near and self._is_expiry_inferred(away)):
+            return None
+        self._correct_expiry(away, word, DepartureMode.LEFT)
+        return word
+
+    def _note_drop(self, causes: Sequence[Cause]) -> Cause | None:
+        """Take the drop of a member as the cause of the last round, and return it.
+
+        Its absence there was taken for an expiry, as its line came late: with a logger of its own
+        confluent-kafka-python prints what librdkafka has said at the next poll.
+        """
+        word = causes[0] if causes else None
+        away = None if word is None else self.away.get(word.member.key)
+        if word is None or away is None or word.kind is not IncidentKind.POLL_TIMEOUT:
+            return None
+        if not (was_noticed_at_once(word.reason) and self._is_expiry_inferred(away)):
+            return None
+        self._correct_expiry(away, word, DepartureMode.DROPPED)
+        self._forget_step(away)  # its process did not end
+        return word
+
+    def _is_expiry_inferred(self, away: _Away) -> bool:
+        """Check that the last incident is the expiry of a member, known by its absence alone."""
         draft = away.draft
         is_inferred = draft.certainty is Certainty.INFERRED and away.how is DepartureMode.EXPIRED
-        is_last = draft is self.drafts[-1] and list(draft.members) == [away.member]
-        is_near = word.at <= draft.ended_at + CLOCKS_S
-        if not (is_inferred and is_last and is_near):
-            return None
+        return is_inferred and draft is self.drafts[-1] and list(draft.members) == [away.member]
+
+    def _correct_expiry(self, away: _Away, word: Cause, how: DepartureMode) -> None:
+        draft = away.draft
         draft.kind, draft.certainty, draft.reason = word.kind, word.certainty, word.reason
-        went = MemberDeparture(member=away.member, how=DepartureMode.LEFT, at=draft.started_at)
+        went = MemberDeparture(member=away.member, how=how, at=draft.started_at)
         draft.departures[away.member] = went
-        self.away[word.member.key] = replace(away, how=went.how)
-        return word
+        self.away[word.member.key] = replace(away, how=how)
 
     def _find_roots(self, rebalance: ExplainedRebalance, causes: list[Cause]) -> list[Cause]:
         """Return the causes that can have begun a rebalance: none is later than its effect."""
@@ -229,11 +253,19 @@ class GroupHistory:
             for step in segment.steps
             if step.code is RebalanceStatus.COORDINATOR_REQUESTED
         ]
-        until = min(effects, default=float("inf")) + EFFECT_SLACK_S
+        # a member that missed the end of the last round heard of this one there
+        last_end = self._last_end()
+        own = [at for at in effects if at >= last_end] or effects
+        until = min(own, default=float("inf")) + EFFECT_SLACK_S
         if not any(cause.at <= until for cause in causes):
             new = [*self._infer_joins(rebalance, None), *causes] if self.present else causes
             causes = sorted(new, key=lambda cause: cause.at)
         return causes if any(cause.at <= until for cause in causes[:1]) else []
+
+    def _last_end(self) -> float:
+        """Return the end of the group's last rebalance (Unix seconds)."""
+        ends = [each.round.ended_at for draft in self.drafts[-1:] for each in draft.rebalances]
+        return max(ends, default=float("-inf"))
 
     def _infer_joins(
         self, rebalance: ExplainedRebalance, among: Container[tuple[str, ...]] | None

@@ -69,3 +69,4 @@ def test_silent_member_stopped_its_session_timeout_before_it_expired(
     found = attributes(*changes)
     assert found.session_of(M1.key, AT) == seen_s
     assert found.stop_of(expired) == AT - counted_s
+    assert found.assumes_session(expired) == (seen_s is None)

@@ -350,6 +350,43 @@ class TestKinds:
         assert [[each.generations for each in one.rebalances] for one in later] == [[(2,)]]
         assert went(later[0]) == []
 
+    def test_leave_just_after_a_round_that_one_has_not_synced_begins_the_next(self) -> None:
+        """It goes on to work after its join, and hears of the next round with its sync."""
+        causes = {"a": (7, "metadata")}
+        round_2 = round_of(2, 100.0, A, B, C, causes=causes, joins={"b": 103.0})
+        late = [each for each in round_2 if each.kind is SignalKind.SYNC and each.member == C]
+        found = incidents(
+            *(each for each in round_2 if each not in late),
+            left(103.6, B, "closed"),
+            raised(1, 103.8, A),
+            signal(SignalKind.JOIN, 103.9, C),
+            signal(SignalKind.JOIN, 103.9, A),
+            *(signal(SignalKind.SYNC, 106.0, each, generation=3) for each in (A, C)),
+        )
+
+        assert kinds(found) == [(K.METADATA_CHANGED, []), (K.MEMBER_LEFT, ["b"])]
+
+    @pytest.mark.parametrize(
+        ("over_ms", "kind", "how"),
+        [
+            (439, K.POLL_TIMEOUT, DepartureMode.DROPPED),
+            (9_800, K.SESSION_EXPIRED, DepartureMode.EXPIRED),
+        ],
+    )
+    def test_drop_whose_line_comes_late_was_no_expiry(
+        self, over_ms: int, kind: IncidentKind, how: DepartureMode
+    ) -> None:
+        """confluent-kafka-python prints it at the next poll; a frozen process was over for long."""
+        words = f"Application maximum poll interval (10000ms) exceeded by {over_ms}ms"
+        found = incidents(
+            *round_of(2, 100.0, B, C),
+            raised(5, 104.0, A, reason=words),
+            *round_of(3, 104.2, A, B, C),
+        )
+
+        assert kinds(found) == [(kind, ["a"])]
+        assert went(found[0]) == [("a", how, True)]
+
     @pytest.mark.parametrize(("later_s", "rebalances"), [(6.0, [1]), (20.0, [1, 1])])
     def test_round_without_a_cause_some_seconds_after_a_leave_is_its_own(
         self, later_s: float, rebalances: list[int]
