@@ -43,9 +43,12 @@ def propose_cooperative(
     Only those partitions move that have to, by the numbers that each member had before and after.
     They are unread for the length of the rebalance. What a member that stays hands over is given
     up in one round and taken in the next one. That takes as long, and at least a heartbeat's
-    interval: the others learn of it with their next heartbeats. The rest of the unread time is
-    saved. Incidents in which a member went without a word are left out: their unread time is mostly
-    its own. So are groups of other protocols, and of an assignor that is cooperative already.
+    interval: the others learn of it with their next heartbeats. As members read on, the leader
+    works between its join and its assignment, and so does a new owner that had partitions before
+    it learns of more: each for half of the longest work, on average. (A Java client joins and
+    syncs when it polls.) The rest of the unread time is saved. Incidents in which a member went
+    without a word are left out: their unread time is mostly its own. So are groups of other
+    protocols, and of an assignor that is cooperative already.
     """
     now = latest(history.all, "assignor")
     if "cooperative" in (now or "").lower() or history.all[-1].group_type not in {None, "classic"}:
@@ -73,8 +76,12 @@ def _cooperative_s(incident: IncidentFacts, heartbeat_s: float) -> float | None:
     """Return the unread seconds of the partitions that have to move; None: unknown."""
     if incident.moved_s is None or not incident.moved:
         return incident.moved_s
-    longer_s = max(0.0, heartbeat_s - incident.moved_s / incident.moved)
-    return incident.moved_s + (incident.handed_over or 0) * longer_s
+    length_s = incident.moved_s / incident.moved
+    handed_over = min(incident.moved, incident.handed_over or 0)
+    work_s = max(0.0, length_s - heartbeat_s)  # the longest: the eager rebalance waited for it
+    longer_s = max(0.0, heartbeat_s - length_s) + work_s / 2
+    freed = incident.moved - handed_over
+    return incident.moved_s + handed_over * longer_s + freed * work_s
 
 
 def _unread_but_for(incident: IncidentFacts, left_s: float | None) -> float | None:

@@ -237,7 +237,16 @@ class TestShape:
         )
         change = propose_cooperative(PastIncidents([join], [join]))
         assert change is not None
-        assert change.unread_avoided_s == pytest.approx(60.0)
+        # the leader works for half of the 7 s that are no heartbeat
+        assert change.unread_avoided_s == pytest.approx(90.0 - 3 * (10.0 + 3.5))
+
+    def test_new_owner_of_a_freed_partition_works_before_it_learns_of_it(self) -> None:
+        leave = incident(
+            "l", K.MEMBER_LEFT, unread_s=90.0, moved=2, moved_s=2 * 10.0, handed_over=0
+        )
+        change = propose_cooperative(PastIncidents([leave], [leave]))
+        assert change is not None
+        assert change.unread_avoided_s == pytest.approx(90.0 - 2 * (10.0 + 7.0))
 
     def test_cooperative_needs_moves_and_an_eager_group(self) -> None:
         assert not changes(incident("j", K.MEMBER_JOINED, unread_s=50.0))
