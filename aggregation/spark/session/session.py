@@ -54,6 +54,9 @@ _ONE_MACHINE = {
     # no .crc file beside each file, since a kill can leave it stale
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    # a worker's arrays of some MB are freed and wanted again at once: glibc keeps their pages
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(1 << 32),
 }
 
 _SMALL = {
