@@ -219,7 +219,7 @@ def restart_once(actors: Actors) -> None:
 def _freeze(actors: Actors) -> None:
     actors.begin(6)
     for name in ("m1", "m2"):
-        actors.freeze(name, 5.5)
+        actors.freeze(name, 8.0)  # it is back after the rebalance without it
         actors.rest(2.0)
         actors.settle()
         actors.rest(4.0)
@@ -266,8 +266,7 @@ def _propose_cooperative(history: PastIncidents) -> Change | None:
 
 
 def _propose_protocol(history: PastIncidents) -> Change | None:
-    # the lab's, and the members' own, which are short
-    return propose_consumer_protocol(history, heartbeat_s=1.0, client_heartbeat_s=0.5)
+    return propose_consumer_protocol(history, heartbeat_s=1.0)  # the lab's, which is short
 
 
 SCENES = (
@@ -284,6 +283,7 @@ SCENES = (
         play=_freeze,
         work_s=2.0,
         client=PATIENT | {"session.timeout.ms": "4000"},
+        program="Java",
     ),
     Scene(
         name="longer poll interval, slow members",
@@ -298,7 +298,12 @@ SCENES = (
         work_s=2.0,
         program="Java",
     ),
-    Scene(name="KIP-848 for classic, scaling", rule=_propose_protocol, play=_scale),
+    Scene(
+        name="KIP-848 for classic, scaling",
+        rule=_propose_protocol,
+        play=_scale_often,
+        client=PATIENT | {"heartbeat.interval.ms": "3000"},
+    ),
     Scene(
         name="initial delay in a mass start",
         rule=propose_initial_delay,
