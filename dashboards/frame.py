@@ -29,10 +29,12 @@ MEMBER = "kafka_cluster, app, group, client_id, host"
 def increase_of(selector: str, window: str, each: str = f"{MEMBER}, status") -> str:
     """Return the increase of each series within a window, including its first count.
 
-    A status' series appears with its first count, which ``increase`` cannot see. So a series that
-    did not exist in the hour before the window counts in full.
+    A status' series appears with its first count, which ``increase`` cannot see, and a lost member
+    has no series until its next sign of life. So of a series that did not exist as the window began
+    counts what it has more than in the hour before, or all of it.
     """
-    new = f"({selector} unless last_over_time({selector}[1h] offset {window}))"
+    more = f"{selector} - last_over_time({selector}[1h] offset {window}) >= 0"
+    new = f"(({more} or {selector}) unless {selector} offset {window})"
     return f"max by ({each}) ({new} or increase({selector}[{window}]))"
 
 

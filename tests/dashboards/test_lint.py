@@ -17,10 +17,11 @@ EVERY_PANEL = pytest.mark.parametrize("panel", PANELS.values(), ids=PANELS)
 RATE = re.compile(r"\bi?rate\((?:[^\[\]]*)\[([^\]]*)\]")
 COUNTED = re.compile(r"\b(?:rate|irate|increase)\([a-z_]+_total(?:\{[^}]*\})?\[[^\]]*\]\)")
 NEW = re.compile(
-    r"\((?P<series>[a-z_]+_total(?:\{[^}]*\})?)"
-    r" unless last_over_time\((?P=series)\[1h\] offset [^)]+\)\)"
+    r"\(\((?P<series>[a-z_]+_total(?:\{[^}]*\})?)"
+    r" - last_over_time\((?P=series)\[1h\] offset [^)]+\) >= 0 or (?P=series)\)"
+    r" unless (?P=series) offset [^)]+\)"
 )
-"""A series' first count, which `increase` cannot see: `increase_of` adds it."""
+"""What a new series has counted, which `increase` cannot see: `increase_of` adds it."""
 COUNTER = re.compile(r"\b[a-z_]+_total\b")
 
 
