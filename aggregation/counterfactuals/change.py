@@ -9,6 +9,7 @@ from aggregation.counterfactuals.facts import IncidentFacts
 from aggregation.counterfactuals.lines import Lines
 from aggregation.counterfactuals.savings import Saving, sum_unread
 from aggregation.counterfactuals.timeouts import Curve
+from aggregation.incidents.settings import ClientKind
 
 
 class Confidence(StrEnum):
@@ -31,6 +32,11 @@ class PastIncidents(NamedTuple):
     all: Sequence[IncidentFacts]
     uncounted: Sequence[IncidentFacts]
     """Those that no better proposal avoids."""
+
+    @property
+    def client_kind(self) -> ClientKind:
+        """The kind of the group's clients at the end of the period."""
+        return self.all[-1].client_kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

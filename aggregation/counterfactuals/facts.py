@@ -11,6 +11,7 @@ import msgspec
 
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
 from aggregation.incidents.planning import is_planned
+from aggregation.incidents.settings import ClientKind
 from metrics.model.sample import parse_time
 
 
@@ -52,6 +53,7 @@ class IncidentFacts:
     away_s: float | None = None
     """Partition seconds for which members that came back did not read their own."""
     group_type: str | None = None
+    client_kind: ClientKind = ClientKind.CONSUMER
     members: tuple[str, ...] = ()
     is_static: bool = False
     """A member has a group.instance.id."""
@@ -74,6 +76,7 @@ def facts_of_incident(incident: Incident) -> IncidentFacts | None:
         cluster=incident.ref.cluster,
         group=incident.ref.group,
         group_type=incident.group_type,
+        client_kind=incident.client_kind,
         kind=incident.kind,
         is_planned=is_planned(incident),
         started_at=incident.started_at,
@@ -102,6 +105,7 @@ def facts_of_row(row: Mapping[str, Any]) -> IncidentFacts:
         cluster=row["cluster"] or "",
         group=row["group"] or "",
         group_type=row["group_type"] or None,
+        client_kind=ClientKind(row["client_kind"] or ClientKind.CONSUMER),
         kind=IncidentKind(row["kind"]),
         is_planned=row["plan"] == "planned",
         started_at=row["started_at"],

@@ -1,7 +1,8 @@
 """Lines to paste for a setting, by the client that they are for. Pure.
 
 A client that lacks a setting has no line: librdkafka has no max.poll.records, Streams has an
-assignor of its own, and groups of the new protocol have their session timeout on the broker.
+assignor of its own, and groups of the new protocol have their session timeout on the broker. Groups
+of Streams and of Connect have lines for these alone.
 
 Sources: "Consumer Configs", "Broker Configs" and "Group Configs" of
 https://kafka.apache.org/documentation/, librdkafka's CONFIGURATION.md.
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 from aggregation.incidents.settings import (
     INSTANCE_ID,
     SESSION_TIMEOUT,
+    ClientKind,
     has_broker_session,
     setting_of,
 )
@@ -31,6 +33,11 @@ LEAVE_ON_CLOSE = "internal.leave.group.on.close"
 PROBING_INTERVAL = "probing.rebalance.interval.ms"
 PACING = "rollout in fewer steps"
 
+_CLIENTS = {
+    ClientKind.CONSUMER: {"Java", "Spring", "Streams", "librdkafka", "broker"},
+    ClientKind.STREAMS: {"Streams", "broker"},
+    ClientKind.CONNECT: {"Connect", "broker"},
+}
 _LIBRDKAFKA_NOTE = f"# {POLL_INTERVAL} is at least as long, else no consumer is made\n"
 _STABLE_NAME = "<a name that stays, one for each instance>"
 _ASSIGNORS = "org.apache.kafka.clients.consumer."
@@ -43,7 +50,12 @@ _NAMES_OF_JAVA = {
 """Classes of Java's assignors by the names that members send."""
 
 
-def client_lines(values: dict[str, str], group: str, group_type: str | None) -> Lines:
+def client_lines(
+    values: dict[str, str],
+    group: str,
+    group_type: str | None,
+    kind: ClientKind = ClientKind.CONSUMER,
+) -> Lines:
     """Return the lines of settings of a consumer, or of its group at the broker."""
     session = setting_of(SESSION, group_type)
     timeout_ms = None if session is None else values.get(session)
@@ -68,13 +80,11 @@ def client_lines(values: dict[str, str], group: str, group_type: str | None) -> 
                 if name != POLL_RECORDS
             ),
         ),
+        ("Connect", _join(f"{name}={value}" for name, value in shown.items())),
         ("broker", _broker_line(timeout_ms, group, group_type)),
     ]
-    return tuple(
-        (client, text)
-        for client, text in found
-        if text and (group_type != "streams" or client in {"Streams", "broker"})
-    )
+    kind = ClientKind.STREAMS if group_type == "streams" else kind
+    return tuple((client, text) for client, text in found if text and client in _CLIENTS[kind])
 
 
 def _broker_line(timeout_ms: str | None, group: str, group_type: str | None) -> str:
@@ -90,10 +100,12 @@ def _broker_line(timeout_ms: str | None, group: str, group_type: str | None) -> 
     )
 
 
-def static_lines(timeout_ms: str, group: str, group_type: str | None) -> Lines:
+def static_lines(
+    timeout_ms: str, group: str, group_type: str | None, kind: ClientKind = ClientKind.CONSUMER
+) -> Lines:
     """Return the lines of static membership."""
     session = setting_of(SESSION, group_type) or SESSION
-    return client_lines({STATIC_ID: _STABLE_NAME, session: timeout_ms}, group, group_type)
+    return client_lines({STATIC_ID: _STABLE_NAME, session: timeout_ms}, group, group_type, kind)
 
 
 def assignor_lines(now: str | None) -> Lines:
@@ -116,16 +128,21 @@ def assignor_lines(now: str | None) -> Lines:
     )
 
 
-def protocol_lines() -> Lines:
+def protocol_lines(kind: ClientKind) -> Lines:
     """Return the lines of the new protocol: a client refuses those of the classic one with it."""
-    line = f"{GROUP_PROTOCOL}=consumer"
+    line = f"{GROUP_PROTOCOL}={kind}"
+    coordinators = f"# Kafka 4.0 or newer: group.coordinator.rebalance.protocols has {kind}"
+    if kind is ClientKind.STREAMS:
+        return (
+            ("Streams", f"# stop all instances first, the two do not mix\n{line}"),
+            ("broker", coordinators.replace("4.0", "4.2")),
+        )
     gone = f"# without {SESSION}, heartbeat.interval.ms and {ASSIGNOR}"
     return (
         ("Java", f"{gone}\n{line}"),
         ("Spring", f"{gone}\nspring.kafka.consumer.properties.{line}"),
-        ("Streams", f"# Kafka 4.2 or newer\n{GROUP_PROTOCOL}=streams"),
         ("librdkafka", f"{gone}\n{line}"),
-        ("broker", "# Kafka 4.0 or newer: group.coordinator.rebalance.protocols has consumer"),
+        ("broker", coordinators),
     )
 
 

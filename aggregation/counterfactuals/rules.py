@@ -32,7 +32,7 @@ from aggregation.counterfactuals.timeouts import (
     round_up,
 )
 from aggregation.incidents.model import DepartureMode, IncidentKind
-from aggregation.incidents.settings import WITH_STATIC
+from aggregation.incidents.settings import setting_of
 
 DEFAULT_SESSION_S = 45.0
 """Default of Java clients from 3.0 on: no shorter one is proposed unseen."""
@@ -61,7 +61,7 @@ def propose_static_membership(history: PastIncidents) -> Change | None:
         and each.is_planned
         and not each.is_static
         and each.absences
-        and each.group_type in WITH_STATIC
+        and setting_of(STATIC_ID, each.group_type, each.client_kind)
     ]
     session = read_session(history)
     now = session.seconds
@@ -96,7 +96,9 @@ def propose_static_membership(history: PastIncidents) -> Change | None:
         confidence=rate_confidence(session.is_seen, knows_unread),
         savings=best.savings,
         curve=curve,
-        lines=static_lines(timeout_ms, history.all[0].group, session.group_type),
+        lines=static_lines(
+            timeout_ms, history.all[0].group, session.group_type, session.client_kind
+        ),
     )
 
 
@@ -139,7 +141,7 @@ def propose_poll_interval(history: PastIncidents) -> Change | None:
     Work of more than `LONGEST_INTERVAL_S` is left to `propose_poll_records`. A member that hangs is
     noticed later.
     """
-    interval = read_poll_interval(history, POLL_INTERVAL)
+    interval = read_poll_interval(history)
     now, hung = interval.seconds, _gone(history.all, {DepartureMode.DROPPED})
     found = [(each, span) for each, span in _slow(history, now) if span <= LONGEST_INTERVAL_S]
     curve = _lengthen(found, now, len(hung))
@@ -153,9 +155,10 @@ def propose_poll_records(history: PastIncidents) -> Change | None:
     of incidents, so the proposal divides it. The member polls in time, so its own partitions are
     read, too.
     """
-    now = latest(history.all, "max_poll_interval_s")
+    now, kind = latest(history.all, "max_poll_interval_s"), history.client_kind
     found = [(each, span) for each, span in _slow(history, now) if span > LONGEST_INTERVAL_S]
-    if not found or now is None or now < _SHORTEST_INTERVAL_S:
+    has_setting = setting_of(POLL_RECORDS, history.all[-1].group_type, kind) is not None
+    if not found or not has_setting or now is None or now < _SHORTEST_INTERVAL_S:
         return None
     longest = max(span for _, span in found)
     value = f"its value now / {ceil(MARGIN * longest / now)}"
@@ -170,7 +173,7 @@ def propose_poll_records(history: PastIncidents) -> Change | None:
             Saving(incident=each, rebalances=each.rebalances, unread_s=each.unread_s)
             for each, _ in found
         ),
-        lines=client_lines({POLL_RECORDS: f"<{value}>"}, found[0][0].group, None),
+        lines=client_lines({POLL_RECORDS: f"<{value}>"}, found[0][0].group, None, kind),
     )
 
 
@@ -218,7 +221,9 @@ def _longer(timeout: TimeoutNow, curve: Curve, of: str) -> Change | None:
         confidence=rate_confidence(timeout.is_seen, knows_unread),
         savings=best.savings,
         curve=curve,
-        lines=client_lines({timeout.setting: line}, group, timeout.group_type),
+        lines=client_lines(
+            {timeout.setting: line}, group, timeout.group_type, timeout.client_kind
+        ),
     )
 
 

@@ -18,7 +18,6 @@ _MINUTE_S, _HOUR_S, _DAY_S = 60.0, 3600.0, 86_400.0
 _NAMES = {
     STATIC_ID: "static membership",
     ASSIGNOR: "the cooperative assignor",
-    GROUP_PROTOCOL: "group.protocol=consumer",
     INITIAL_DELAY: "a longer initial delay",
     GROUP_ID: "a group for each program",
     LEAVE_ON_CLOSE: "internal.leave.group.on.close=true",
@@ -41,9 +40,8 @@ def name_of(change: Change) -> str:
         return f"{name} ({change.setting}: {change.proposed})"
     if change.setting in _NAMES:
         return name
-    return (
-        f"{name}={change.proposed}" if change.proposed.isdigit() else f"{name} ({change.proposed})"
-    )
+    is_value = change.proposed.isdigit() or change.setting == GROUP_PROTOCOL
+    return f"{name}={change.proposed}" if is_value else f"{name} ({change.proposed})"
 
 
 def format_span(seconds: float) -> str:

@@ -18,6 +18,7 @@ from aggregation.counterfactuals.lines import (
 from aggregation.counterfactuals.savings import Saving, sum_unread
 from aggregation.counterfactuals.timeouts import round_up
 from aggregation.incidents.model import DepartureMode, IncidentKind
+from aggregation.incidents.settings import ClientKind, setting_of
 
 LONGEST_START_S = 60.0
 """Joins over a longer time are no mass start that a delay should gather."""
@@ -48,10 +49,11 @@ def propose_cooperative(
     it learns of more: each for half of the longest work, on average. (A Java client joins and
     syncs when it polls.) The rest of the unread time is saved. Incidents in which a member went
     without a word are left out: their unread time is mostly its own. So are groups of other
-    protocols, and of an assignor that is cooperative already.
+    protocols, of clients that have an assignor of their own, and of one that is cooperative.
     """
     now = latest(history.all, "assignor")
-    if "cooperative" in (now or "").lower() or history.all[-1].group_type not in {None, "classic"}:
+    is_cooperative = "cooperative" in (now or "").lower()
+    if is_cooperative or not _is_classic(history) or _lacks_assignor(history):
         return None
     savings = [
         Saving(incident=each, rebalances=0, unread_s=saved)
@@ -70,6 +72,14 @@ def propose_cooperative(
         savings=tuple(savings),
         lines=assignor_lines(now),
     )
+
+
+def _is_classic(history: PastIncidents) -> bool:
+    return history.all[-1].group_type in {None, "classic"}
+
+
+def _lacks_assignor(history: PastIncidents) -> bool:
+    return setting_of(ASSIGNOR, "classic", history.client_kind) is None
 
 
 def _cooperative_s(incident: IncidentFacts, heartbeat_s: float) -> float | None:
@@ -110,7 +120,8 @@ def propose_consumer_protocol(
     for the longest work, behind a heartbeat, and each waits for half of it, on average. The rest of
     the unread time is saved. Incidents are left out as for the cooperative assignor.
     """
-    if history.all[-1].group_type not in {None, "classic"}:
+    kind = history.client_kind
+    if not _is_classic(history) or kind is ClientKind.CONNECT:
         return None
     savings = [
         Saving(incident=each, rebalances=0, unread_s=saved)
@@ -123,12 +134,14 @@ def propose_consumer_protocol(
     return Change(
         setting=GROUP_PROTOCOL,
         now="classic",
-        proposed="consumer",
+        proposed=kind,
         because=f"in {len(savings)} incidents partitions were unread while members waited",
-        price="brokers and clients of Kafka 4.0 or newer; assignors of clients are not used",
+        price="brokers and clients of Kafka 4.2 or newer, and all instances stop for the change"
+        if kind is ClientKind.STREAMS
+        else "brokers and clients of Kafka 4.0 or newer; assignors of clients are not used",
         confidence=Confidence.MEDIUM,
         savings=tuple(savings),
-        lines=protocol_lines(),
+        lines=protocol_lines(kind),
     )
 
 

@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 from aggregation.counterfactuals.change import PastIncidents
 from aggregation.counterfactuals.facts import IncidentFacts, latest
+from aggregation.counterfactuals.lines import POLL_INTERVAL
 from aggregation.incidents.model import IncidentKind
 from aggregation.incidents.settings import (
     BROKER_SESSION_MAX_S,
     BROKER_SESSION_S,
     SESSION_TIMEOUT,
+    ClientKind,
     has_broker_session,
     setting_of,
 )
@@ -28,6 +30,7 @@ class TimeoutNow(NamedTuple):
     is_seen: bool
     incidents: tuple[IncidentFacts, ...]
     """Those under this setting: before a change of protocol there was another one."""
+    client_kind: ClientKind
 
     @property
     def value(self) -> str | None:
@@ -57,23 +60,24 @@ class TimeoutNow(NamedTuple):
 
 def read_session(history: PastIncidents) -> TimeoutNow:
     """Return the session timeout of a group."""
-    group_type = history.all[-1].group_type
+    group_type, kind = history.all[-1].group_type, history.client_kind
     setting = setting_of(SESSION_TIMEOUT, group_type) or SESSION_TIMEOUT
     found = tuple(
         each for each in history.all if setting_of(SESSION_TIMEOUT, each.group_type) == setting
     )
     seen = latest(found, "session_timeout_s")
     if seen is not None or not has_broker_session(group_type):
-        return TimeoutNow(setting, group_type, seen, seen is not None, found)
+        return TimeoutNow(setting, group_type, seen, seen is not None, found, kind)
     silences = [span for each in found if (span := find_silence(each)) is not None]
-    return TimeoutNow(setting, group_type, min([BROKER_SESSION_S, *silences]), False, found)
+    return TimeoutNow(setting, group_type, min([BROKER_SESSION_S, *silences]), False, found, kind)
 
 
-def read_poll_interval(history: PastIncidents, setting: str) -> TimeoutNow:
+def read_poll_interval(history: PastIncidents) -> TimeoutNow:
     """Return the poll interval of a group's members."""
     seen = latest(history.all, "max_poll_interval_s")
-    group_type = history.all[-1].group_type
-    return TimeoutNow(setting, group_type, seen, seen is not None, tuple(history.all))
+    group_type, kind = history.all[-1].group_type, history.client_kind
+    setting = setting_of(POLL_INTERVAL, group_type, kind) or POLL_INTERVAL
+    return TimeoutNow(setting, group_type, seen, seen is not None, tuple(history.all), kind)
 
 
 def find_silence(incident: IncidentFacts) -> float | None:

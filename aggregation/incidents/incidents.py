@@ -24,6 +24,7 @@ from aggregation.incidents.lag_growth import (
 )
 from aggregation.incidents.model import Cost, Incident, IncidentKind, RebalanceSpan
 from aggregation.incidents.refusals import find_refusals
+from aggregation.incidents.settings import ClientKind, find_client_kind
 from aggregation.incidents.topic_growth import find_growth
 from aggregation.rebalances.failures import AGAIN_S
 from aggregation.rebalances.grouping import GroupRef
@@ -194,6 +195,7 @@ def _incident(group: _KnownGroup, draft: Draft, unread: float | None, until: flo
         sources=tuple(sorted(draft.sources)),
         missing=_missing(draft),
         group_type=_group_type(draft, group.attributes),
+        client_kind=_client_kind(draft),
         may_stop_others=_may_stop_others(draft, group.attributes),
     )
 
@@ -202,6 +204,15 @@ def _group_type(draft: Draft, attributes: Attributes) -> str:
     if draft.rebalances:
         return draft.rebalances[-1].round.group_type
     return attributes.label_at("group_type", draft.ended_at) or "classic"
+
+
+def _client_kind(draft: Draft) -> ClientKind:
+    segments = [s for each in draft.rebalances for s in each.round.consumers]
+    types = {s.protocol_type for s in segments}
+    return find_client_kind(
+        "connect" if "connect" in types else None,
+        (member.client_id for member in [*draft.members, *(s.member for s in segments)]),
+    )
 
 
 def _may_stop_others(draft: Draft, attributes: Attributes) -> bool:

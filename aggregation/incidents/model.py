@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from aggregation.incidents.settings import ClientKind
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.root_cause import Certainty
 from aggregation.rebalances.segments import MemberRef
@@ -189,6 +190,7 @@ class Incident:
     missing: tuple[str, ...] = ()
     group_type: str = "classic"
     """Type of the group at its end: classic, consumer, share or streams."""
+    client_kind: ClientKind = ClientKind.CONSUMER
     may_stop_others: bool = True
     """Members beside its own take part, and their assignor may stop them: it is a setting."""
 

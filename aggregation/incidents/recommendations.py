@@ -72,9 +72,13 @@ def recommend(incident: Incident) -> tuple[SettingAdvice, ...]:
             number = _numbers(incident).get(entry.setting or "", _SettingNumber())
             because = entry.because.format_map(values)
             price = None if entry.price is None else entry.price.format_map(values)
-            setting = entry.setting and setting_of(entry.setting, incident.group_type)
+            setting = entry.setting and _setting_of(entry.setting, incident)
             found.append(SettingAdvice(setting, number.now, number.proposed, because, price))
     return tuple(found[:MAX])
+
+
+def _setting_of(name: str, incident: Incident) -> str | None:
+    return setting_of(name, incident.group_type, incident.client_kind)
 
 
 @cache
@@ -86,7 +90,7 @@ def _load() -> tuple[_AdviceText, ...]:
 def _is_apt(entry: _AdviceText, incident: Incident, values: dict[str, str]) -> bool:
     """Check that an incident has all that an entry speaks of, and calls for it."""
     names = {name for _, name, _, _ in Formatter().parse(entry.because) if name}
-    is_of_type = entry.setting is None or setting_of(entry.setting, incident.group_type)
+    is_of_type = entry.setting is None or _setting_of(entry.setting, incident)
     if not names <= values.keys() or not is_of_type:
         return False
     if entry.error is not None and not re.search(entry.error, values.get("error", "")):
@@ -115,7 +119,7 @@ def _values(incident: Incident) -> dict[str, str]:
         "between": f"{between / 1000:.1f} s" if isinstance(between, int) else "",
         "silence": "" if silence is None else f"{silence:.1f} s",
         "now": "" if number.now is None else f"{int(number.now) / 1000:g} s" + number.note,
-        "session": setting_of(SESSION_TIMEOUT, incident.group_type),
+        "session": _setting_of(SESSION_TIMEOUT, incident),
         "error": error if isinstance(error, str) else incident.reason or "",
         "not_stored": str(detail.get("not_stored", "")),
         "by": f"client {by.get('client_id')} on {by.get('host')}"

@@ -1,12 +1,22 @@
-"""Settings by type of group: what clients set in one protocol, the broker sets in another. Pure.
+"""Settings by type of group and kind of client. Pure.
+
+What clients set in one protocol, the broker sets in another.
 
 Groups of the new protocols (consumer, share, streams) have their session timeout and their largest
 size on the broker. Their coordinator assigns and notices new partitions by itself, so the settings
 of clients for both have no effect.
 
-Source: "Consumer Configs", "Broker Configs" and "Group Configs" of
-https://kafka.apache.org/documentation/.
+Kafka Streams has an assignor of its own. Connect's workers are no consumers: they have neither
+records to poll nor instance ids, and call the interval of their polls differently.
+
+Source: "Consumer Configs", "Kafka Streams Configs", "Kafka Connect Configs", "Broker Configs" and
+"Group Configs" of https://kafka.apache.org/documentation/.
 """
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from metrics.model.signals import streams_thread
 
 SESSION_TIMEOUT = "session.timeout.ms"
 INSTANCE_ID = "group.instance.id"
@@ -14,8 +24,18 @@ BROKER_SESSION_S = 45.0
 """Default of group.consumer.session.timeout.ms, and of those of share and streams groups."""
 BROKER_SESSION_MAX_S = 60.0
 """Default of group.consumer.max.session.timeout.ms, and of those of share and streams groups."""
-WITH_STATIC = {None, "classic", "consumer"}
+_WITH_STATIC = {None, "classic", "consumer"}
 """Types of groups that know static members."""
+
+
+
+class ClientKind(StrEnum):
+    """The program that reads the settings of a group's members."""
+
+    CONSUMER = "consumer"
+    STREAMS = "streams"
+    CONNECT = "connect"
+
 
 _ON_BROKER = {"consumer", "share", "streams"}
 _NAMES = {SESSION_TIMEOUT: "{}.session.timeout.ms", "group.max.size": "group.{}.max.size"}
@@ -25,6 +45,20 @@ _OF_CLASSIC = {
     "metadata.max.age.ms",
     "partition.assignment.strategy",
 }
+_LACKS = {
+    ClientKind.CONSUMER: set[str](),
+    ClientKind.STREAMS: {"partition.assignment.strategy"},
+    ClientKind.CONNECT: {INSTANCE_ID, "max.poll.records", "partition.assignment.strategy"},
+}
+_OF_CONNECT = {"max.poll.interval.ms": "rebalance.timeout.ms"}
+
+
+def find_client_kind(protocol_type: str | None, client_ids: Iterable[str | None]) -> ClientKind:
+    """Return the kind of a group's clients."""
+    if protocol_type == ClientKind.CONNECT:
+        return ClientKind.CONNECT
+    is_streams = any(streams_thread(each) is not None for each in client_ids)
+    return ClientKind.STREAMS if is_streams else ClientKind.CONSUMER
 
 
 def has_broker_session(group_type: str | None) -> bool:
@@ -32,10 +66,16 @@ def has_broker_session(group_type: str | None) -> bool:
     return group_type in _ON_BROKER
 
 
-def setting_of(name: str, group_type: str | None) -> str | None:
-    """Return how a setting of classic groups is named for a type of groups; None: it has none."""
+def setting_of(
+    name: str, group_type: str | None, kind: ClientKind = ClientKind.CONSUMER
+) -> str | None:
+    """Return how a setting of classic consumers is named in a group; None: it has none."""
+    if name in _LACKS[kind]:
+        return None
+    if kind is ClientKind.CONNECT:
+        return _OF_CONNECT.get(name, name)
     if name == INSTANCE_ID:
-        return name if group_type in WITH_STATIC else None
+        return name if group_type in _WITH_STATIC else None
     if group_type not in _ON_BROKER:
         return name
     return None if name in _OF_CLASSIC else _NAMES.get(name, name).format(group_type)

@@ -18,7 +18,7 @@ from aggregation.spark.report.section import Rows
 
 SHOWN = 3
 FACTS = """
-SELECT id, cluster, `group`, group_type, kind, plan, rebalances,
+SELECT id, cluster, `group`, group_type, client_kind, kind, plan, rebalances,
        unix_micros(started_at) / 1000000D AS started_at,
        unix_micros(ended_at) / 1000000D AS ended_at,
        member_seconds AS member_s, unread_partition_seconds AS unread_s,

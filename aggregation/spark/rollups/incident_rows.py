@@ -63,6 +63,7 @@ INCIDENT = T.StructType(
         T.StructField("partitions_to_move", T.LongType()),
         T.StructField("moved_partition_seconds", T.DoubleType()),
         T.StructField("partitions_handed_over", T.LongType()),
+        T.StructField("client_kind", T.StringType()),
     ]
 )
 """``client_id`` and ``host`` are of the first of ``members``; ``detail`` and ``also`` are JSON."""
@@ -123,6 +124,7 @@ def incident_row(incident: Incident, app: str) -> dict[str, Any]:
         "partitions_to_move": cost.partitions_to_move,
         "moved_partition_seconds": _rounded(cost.moved_partition_seconds),
         "partitions_handed_over": cost.partitions_handed_over,
+        "client_kind": incident.client_kind.value,
     }
 
 

@@ -131,6 +131,7 @@ INCIDENTS: Table = {
     "partitions_handed_over": _c(
         "bigint", "The part of them that a member which stayed gave to another", _N, _COUNTED
     ),
+    "client_kind": _c("string", "consumer, streams or connect: whose settings", source=_COUNTED),
     "batch": _BATCH,
 }
 REBALANCES: Table = {

@@ -11,6 +11,7 @@ from hashlib import sha256
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
+from pyspark.sql.types import StructField
 
 from aggregation.spark.tables.dictionary import TABLES as DICTIONARY
 from aggregation.spark.tables.table_place import TableFormat, is_catalog
@@ -50,13 +51,20 @@ class LakeTable:
         return f"{self.stored_in}/{self.table}"
 
     def create(self, empty: DataFrame, by: Sequence[str]) -> None:
-        """Commit an empty table, if there is none, so that an append never leaves loose files."""
+        """Commit an empty table, if there is none, so that an append never leaves loose files.
+
+        A table of an earlier release gets the columns that it lacks.
+        """
         described = with_comments(empty, self.table)
+        self._create(described, by)
+        self._add_columns(described)
+
+    def _create(self, described: DataFrame, by: Sequence[str]) -> None:
         if self.format is TableFormat.DELTA:
             writer = described.write.format(self.format).mode("ignore").partitionBy(*by)
             writer.save(self._path)
             return
-        spark = empty.sparkSession
+        spark = described.sparkSession
         if is_catalog(self.stored_in):
             spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.stored_in}")
         name = self.name(spark)
@@ -66,6 +74,13 @@ class LakeTable:
         for key, value in _ICEBERG_PROPERTIES.items():
             creation = creation.tableProperty(key, value)
         creation.partitionedBy(*map(F.col, by)).create()
+
+    def _add_columns(self, wanted: DataFrame) -> None:
+        spark = wanted.sparkSession
+        known = set(self.read(spark).columns)
+        added = [_column_sql(field) for field in wanted.schema if field.name not in known]
+        if added:
+            spark.sql(f"ALTER TABLE {self.name(spark)} ADD COLUMNS ({', '.join(added)})")
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return the rows of the last commit."""
@@ -98,6 +113,11 @@ class LakeTable:
             return
         catalog, _, table = name.partition(".")
         spark.sql(f"CALL {catalog}.system.expire_snapshots(table => '{table}')").collect()
+
+
+def _column_sql(field: StructField) -> str:
+    text = str(field.metadata.get("comment", "")).replace("'", "\\'")
+    return f"`{field.name}` {field.dataType.simpleString()} COMMENT '{text}'"
 
 
 def with_comments(rows: DataFrame, table: str) -> DataFrame:

@@ -20,6 +20,7 @@ from aggregation.counterfactuals.lines import (
     protocol_lines,
     static_lines,
 )
+from aggregation.incidents.settings import ClientKind
 from tests.aggregation.counterfactuals.given import K, incident
 from tests.aggregation.counterfactuals.test_rules import changes
 
@@ -35,7 +36,8 @@ ALL = (
     *client_lines({POLL_INTERVAL: "1", POLL_RECORDS: "1"}, "g", None),
     *static_lines("60000", "g", None),
     *assignor_lines("range"),
-    *protocol_lines(),
+    *protocol_lines(ClientKind.CONSUMER),
+    *protocol_lines(ClientKind.STREAMS),
     *instance_lines(),
     *leave_lines(),
     *probing_lines("1200000"),

@@ -1,10 +1,14 @@
 """Rules of instance ids, programs and Streams; the numbers were computed by hand."""
 
+from typing import Any
+
 import pytest
 
 from aggregation.counterfactuals.change import Change, Confidence
 from aggregation.counterfactuals.changes import find_changes
 from aggregation.counterfactuals.facts import Absence, IncidentFacts
+from aggregation.counterfactuals.sentences import name_of
+from aggregation.incidents.settings import ClientKind
 from tests.aggregation.counterfactuals.given import H, K, incident
 
 THREAD = "app-c0ffee-StreamThread-1-consumer"
@@ -67,3 +71,54 @@ def test_probing_half_as_often_saves_every_second_rebalance() -> None:
     assert (change.now, change.proposed) == ("600000", "1200000")
     assert change.rebalances_avoided == 2
     assert changes(*probes[:2]) == {}
+
+
+def of_kind(kind: ClientKind, client_id: str) -> list[IncidentFacts]:
+    """Return joins that stop others, restarts, and drops by a long poll."""
+    gone = (Absence(client_id, H.LEFT, 100.0, 110.0),)
+    slow = (Absence(client_id, H.DROPPED, 100.0, 160.0),)
+    late = (Absence(client_id, H.DROPPED, 100.0, 900.0),)
+    shared: dict[str, Any] = {
+        "client_kind": kind,
+        "group_type": "classic",
+        "members": (client_id,),
+        "unread_s": 60.0,
+        "away_s": 10.0,
+        "moved": 4,
+        "moved_s": 4.0,
+        "max_poll_interval_s": 30.0,
+    }
+    return [
+        incident("j", K.MEMBER_JOINED, **shared),
+        incident("r", K.RESTART, absences=gone, **shared),
+        incident("p", K.POLL_TIMEOUT, absences=slow, **shared),
+        incident("q", K.POLL_TIMEOUT, absences=late, **shared),
+    ]
+
+
+def each_alone(facts: list[IncidentFacts]) -> dict[str, Change]:
+    """Return the changes that rest on one incident alone."""
+    return {name: change for fact in facts for name, change in changes(fact).items()}
+
+
+def test_streams_keeps_its_assignor_and_has_a_protocol_of_its_own() -> None:
+    found = each_alone(of_kind(ClientKind.STREAMS, THREAD))
+    assert set(found) == {
+        "group.protocol",
+        "group.instance.id",
+        "max.poll.interval.ms",
+        "max.poll.records",
+    }
+    protocol = found["group.protocol"]
+    assert (protocol.proposed, name_of(protocol)) == ("streams", "group.protocol=streams")
+    assert "group.protocol=streams" in dict(protocol.lines)["Streams"]
+    for change in found.values():
+        assert {client for client, _ in change.lines} <= {"Streams", "broker"}
+
+
+def test_connect_has_neither_instance_ids_nor_records_nor_assignors() -> None:
+    found = each_alone(of_kind(ClientKind.CONNECT, "connect-1"))
+    assert set(found) == {"rebalance.timeout.ms"}
+    assert dict(found["rebalance.timeout.ms"].lines) == {
+        "Connect": f"rebalance.timeout.ms={found['rebalance.timeout.ms'].proposed}"
+    }

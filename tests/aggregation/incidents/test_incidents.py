@@ -10,6 +10,7 @@ from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import analyze, recent
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
 from aggregation.incidents.recommendations import recommend
+from aggregation.incidents.settings import ClientKind
 from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.rebalances.root_cause import Certainty
 from metrics.model.sample import UNEXPLAINED, Sample, SampleKind, Scope, format_time, parse_time
@@ -992,3 +993,16 @@ def test_source_of_the_cause_is_one_of_the_incidents() -> None:
     (found,) = incidents(drop, *stay, back)
 
     assert found.sources == ("logs", "wire")
+
+
+@pytest.mark.parametrize(
+    ("member", "kind"),
+    [
+        (A, ClientKind.CONSUMER),
+        (replace(A, protocol_type="connect"), ClientKind.CONNECT),
+        (replace(A, client_id="s-StreamThread-1-consumer", origin="s"), ClientKind.STREAMS),
+    ],
+)
+def test_kind_of_clients_is_that_of_the_members(member: Member, kind: ClientKind) -> None:
+    (found,) = incidents(*round_of(2, 100.0, member, B))
+    assert found.client_kind is kind

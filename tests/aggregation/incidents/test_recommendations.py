@@ -6,6 +6,7 @@ import pytest
 
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind, MemberDeparture
 from aggregation.incidents.recommendations import recommend
+from aggregation.incidents.settings import ClientKind
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.root_cause import Certainty
 from aggregation.rebalances.segments import MemberRef
@@ -84,3 +85,24 @@ def test_texts_name_the_session_timeout_of_the_group() -> None:
     first = recommend(restart)[0]
     assert first.because.endswith("back within consumer.session.timeout.ms.")
     assert first.price == "a member that died is missed only after consumer.session.timeout.ms"
+
+
+def test_connect_has_settings_of_its_own() -> None:
+    """Its workers know no instance ids, and poll within rebalance.timeout.ms."""
+    restart = replace(_incident(IncidentKind.RESTART), client_kind=ClientKind.CONNECT)
+    assert recommend(restart) == ()
+    slow = replace(
+        _incident(IncidentKind.POLL_TIMEOUT),
+        client_kind=ClientKind.CONNECT,
+        detail={"max_poll_interval_ms": 60_000, "between_polls_ms": 90_000},
+    )
+    found = {each.setting: (each.now, each.proposed) for each in recommend(slow)}
+    assert found == {"rebalance.timeout.ms": ("60000", "140000"), None: (None, None)}
+
+
+def test_streams_has_an_assignor_of_its_own() -> None:
+    error = "INCONSISTENT_GROUP_PROTOCOL"
+    failed = replace(_incident(IncidentKind.JOIN_FAILED), reason=error)
+    assert settings(IncidentKind.JOIN_FAILED, "classic", error) == {"partition.assignment.strategy"}
+    streams = replace(failed, client_kind=ClientKind.STREAMS)
+    assert {each.setting for each in recommend(streams)} == {None}

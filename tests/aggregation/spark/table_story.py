@@ -18,7 +18,7 @@ from aggregation.spark.session.jars import Need
 from aggregation.spark.session.session import spark_session
 from aggregation.spark.tables import maintenance as upkeep
 from aggregation.spark.tables.maintenance import Maintenance
-from aggregation.spark.tables.schema import Table
+from aggregation.spark.tables.schema import COLUMNS, Table, empty
 from aggregation.spark.tables.table_place import TableFormat
 from aggregation.spark.tables.tables import Tables, session_settings
 from tests.aggregation.spark.conftest import table_of
@@ -36,12 +36,23 @@ def files(spark: SparkSession, tables: Tables) -> int:
     return len(tables.read(spark, TABLE).inputFiles())
 
 
-def comment(spark: SparkSession, tables: Tables) -> str | None:
+def comment(spark: SparkSession, tables: Tables, table: Table, column: str) -> str | None:
     """Return the comment of a column, from the table's own metadata."""
-    described = spark.sql(f"DESCRIBE TABLE {tables.lake(TABLE).name(spark)}")
-    (row,) = described.where("col_name = 'ts'").collect()
+    described = spark.sql(f"DESCRIBE TABLE {tables.lake(table).name(spark)}")
+    (row,) = described.where(f"col_name = '{column}'").collect()
     text: str | None = row["comment"]
     return text
+
+
+def widen(spark: SparkSession, tables: Tables) -> list[str | None]:
+    """Create a table as an earlier release did, then as this one does; return what was added."""
+    lake, schema = tables.lake(Table.QUARANTINE), COLUMNS[Table.QUARANTINE]
+    lake.create(empty(spark, schema).drop("reason"), ["day"])
+    before = set(lake.read(spark).columns)
+    lake.create(empty(spark, schema), ["day"])
+    lake.append(empty(spark, schema))
+    added = set(lake.read(spark).columns) - before
+    return [*added, comment(spark, tables, Table.QUARANTINE, "reason")]
 
 
 def main(kind: TableFormat, folder: Path) -> None:
@@ -68,7 +79,8 @@ def main(kind: TableFormat, folder: Path) -> None:
             "files": [before, files(spark, tables)],
             "days": sorted({str(row.day) for row in kept}),
             "rows": len(kept),
-            "comment": comment(spark, tables),
+            "comment": comment(spark, tables, TABLE, "ts"),
+            "widened": widen(spark, tables),
         }
     print(json.dumps(got))  # noqa: T201 - its output
 

@@ -48,6 +48,7 @@ def test_batches_that_come_twice_are_there_once_and_small_files_merged(
         "days": ["2025-11-25"],
         "rows": 4 * SMALL_FILES,
         "comment": "Time of the event (UTC)",
+        "widened": ["reason", "Why the line is no record"],
     }
 
 
