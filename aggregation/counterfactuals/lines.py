@@ -146,6 +146,11 @@ def protocol_lines(kind: ClientKind) -> Lines:
     )
 
 
+def before_protocol(lines: Lines) -> Lines:
+    """Return lines for brokers that lack the new protocol."""
+    return tuple((f"{client}, brokers before 4.0", text) for client, text in lines)
+
+
 def instance_lines() -> Lines:
     """Return the lines of an instance id that no two processes share."""
     return client_lines({STATIC_ID: _STABLE_NAME}, "", None)

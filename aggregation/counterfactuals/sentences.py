@@ -36,6 +36,8 @@ def describe_change(change: Change, rebalances: int, seconds: float) -> str:
 def name_of(change: Change) -> str:
     """Name a change for people: its common name, else the setting with its new value."""
     name = _NAMES.get(change.setting, change.setting)
+    if change.setting == STATIC_ID and change.now is not None:
+        return f"{STATIC_ID} ({change.proposed})"  # its members are static already
     if change.setting in {STATIC_ID, INITIAL_DELAY}:
         return f"{name} ({change.setting}: {change.proposed})"
     if change.setting in _NAMES:

@@ -11,11 +11,13 @@ from aggregation.counterfactuals.lines import (
     INITIAL_DELAY,
     PACING,
     assignor_lines,
+    before_protocol,
     delay_lines,
     pacing_lines,
     protocol_lines,
 )
 from aggregation.counterfactuals.savings import Saving, sum_unread
+from aggregation.counterfactuals.sentences import format_span
 from aggregation.counterfactuals.timeouts import round_up
 from aggregation.incidents.model import DepartureMode, IncidentKind
 from aggregation.incidents.settings import ClientKind, setting_of
@@ -118,7 +120,8 @@ def propose_consumer_protocol(
     it with its next heartbeat: after half of the broker's interval, on average. Partitions of a
     member that has gone go to members that may work between two polls: the classic rebalance waited
     for the longest work, behind a heartbeat, and each waits for half of it, on average. The rest of
-    the unread time is saved. Incidents are left out as for the cooperative assignor.
+    the unread time is saved. Incidents are left out as for the cooperative assignor, which stands
+    beside it for brokers that lack the protocol.
     """
     kind = history.client_kind
     if not _is_classic(history) or kind is ClientKind.CONNECT:
@@ -131,18 +134,27 @@ def propose_consumer_protocol(
     ]
     if (sum_unread(savings) or 0.0) <= 0.0:
         return None
+    older = propose_cooperative(history, client_heartbeat_s)
     return Change(
         setting=GROUP_PROTOCOL,
         now="classic",
         proposed=kind,
         because=f"in {len(savings)} incidents partitions were unread while members waited",
-        price="brokers and clients of Kafka 4.2 or newer, and all instances stop for the change"
-        if kind is ClientKind.STREAMS
-        else "brokers and clients of Kafka 4.0 or newer; assignors of clients are not used",
+        price=_price_of_protocol(kind, older),
         confidence=Confidence.MEDIUM,
         savings=tuple(savings),
-        lines=protocol_lines(kind),
+        lines=protocol_lines(kind) + (() if older is None else before_protocol(older.lines)),
     )
+
+
+def _price_of_protocol(kind: ClientKind, older: Change | None) -> str:
+    if kind is ClientKind.STREAMS:
+        return "brokers and clients of Kafka 4.2 or newer, and all instances stop for the change"
+    price = "brokers and clients of Kafka 4.0 or newer; assignors of clients are not used"
+    if older is None or older.unread_avoided_s is None:
+        return price
+    instead = format_span(older.unread_avoided_s)
+    return f"{price}; with older ones the cooperative assignor would have avoided {instead}"
 
 
 def _consumer_protocol_s(

@@ -353,7 +353,7 @@ def _summarize(episode: ExplainedRebalance) -> GroupRebalance:
 def _advise(
     incidents: Sequence[IncidentAnswer], changes: Sequence[ChangeAnswer]
 ) -> tuple[str, ...]:
-    """Return what to change, each setting once.
+    """Return what to change, each setting once, with the largest number that is proposed.
 
     What ends an ongoing incident is first, then what would have saved most, then advice by
     incident, the costliest first.
@@ -363,11 +363,23 @@ def _advise(
     ranked = sorted(incidents, key=_price, reverse=True)
     rows = zip_longest(*(each.recommendations for each in ranked))
     found = [each for row in rows for each in row if each and each.setting not in proposed]
-    unique = {(each.setting or "", each.because): _sentence(each) for each in found}
+    unique: dict[str, RecommendationAnswer] = {}
+    for each in found:
+        known = unique.get(_subject(each))
+        if known is None or _proposed(known) < _proposed(each):
+            unique[_subject(each)] = each
     first = [each.recommendations[:1] for each in ranked if each.ongoing]
-    urgent = {(each.setting or "", each.because): None for row in first for each in row}
+    urgent = dict.fromkeys(_subject(each) for row in first for each in row)
     now = [unique.pop(key) for key in urgent if key in unique]
-    return (*now, *texts, *unique.values())
+    return (*map(_sentence, now), *texts, *map(_sentence, unique.values()))
+
+
+def _subject(each: RecommendationAnswer) -> str:
+    return each.setting or each.because
+
+
+def _proposed(each: RecommendationAnswer) -> int:
+    return int(each.proposed) if (each.proposed or "").isdecimal() else 0
 
 
 def advise_incident(incident: IncidentAnswer) -> tuple[str, ...]:

@@ -262,6 +262,10 @@ class TestShape:
         assert change.unread_avoided_s == pytest.approx(360.0 - 3 * 2.5)
         assert change.rebalances_avoided == 0
         assert "group.protocol=consumer" in lines(change)["librdkafka"].splitlines()
+        assert change.price.endswith(
+            "; with older ones the cooperative assignor would have avoided 3 min"
+        )
+        assert "cooperative-sticky" in lines(change)["librdkafka, brokers before 4.0"]
         assert not changes(
             incident(
                 "j", K.MEMBER_JOINED, unread_s=9.0, moved=3, moved_s=1.0, group_type="consumer"

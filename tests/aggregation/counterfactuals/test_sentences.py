@@ -38,6 +38,14 @@ def test_setting_has_its_new_value_and_nothing_avoided_is_left_out() -> None:
     )
 
 
+def test_ids_that_two_share_are_no_new_static_membership() -> None:
+    (change,) = find_changes([incident("f", K.FENCED, is_static=True, unread_s=12.0)])
+    assert describe_change(change, 2, 300.0) == (
+        "group.instance.id (one id for each process) would have avoided 2 of 2 rebalances, "
+        "12 s unread in 5 min"
+    )
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.25, "0.25 s"), (41.0, "41 s"), (2460.0, "41 min"), (7200.0, "2 h")]
 )

@@ -1,12 +1,14 @@
 from dataclasses import replace
 
+import msgspec
 import pytest
 
-from aggregation.explain.explanation import choose, explain, explanations
+from aggregation.explain.explanation import choose, choose_incidents, explain, explanations
 from aggregation.explain.recommendations import load_recommendations
 from aggregation.incidents.incidents import analyze
 from aggregation.rebalances.inspection_findings import Finding
 from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
+from metrics.model.signals import Signal
 from metrics.model.status import BY_LABEL
 from metrics.model.status import RebalanceStatus as Status
 from tests.aggregation.rebalances.test_rebalances import (
@@ -159,6 +161,25 @@ def test_groups_are_explained_apart() -> None:
     one, other = story(), explain_rebalances(records(*START))
 
     assert [got.rebalances for got in explanations(one + other, 3, None)] == [3]
+
+
+def test_each_setting_is_advised_once_with_the_largest_number() -> None:
+    signals = list[Signal]()
+    slow = msgspec.structs.replace(B, max_poll_interval_s=60.0)
+    for number, away_s in enumerate((30.0, 90.0, 60.0)):
+        at = 1_000.0 + 1_000.0 * number
+        signals += [
+            raised(5, at, slow, reason="consumer poll timeout has expired."),
+            *round_of(2 + 2 * number, at + 0.5, A, C),
+            *round_of(3 + 2 * number, at + away_s, A, slow, C, causes={"b": NEW}),
+        ]
+    analysis = analyze(records(*START, *signals), now=9_000.0)
+    shown = choose_incidents(analysis.incidents, 3, None)
+
+    advice = explain("k", "g", analysis.rebalances, incidents=shown).advice
+
+    about = [each for each in advice if each.startswith("max.poll.interval.ms")]
+    assert [each.partition(":")[0] for each in about] == ["max.poll.interval.ms 60000 to 230000"]
 
 
 def test_setting_that_would_have_saved_most_is_the_first_advice() -> None:
