@@ -10,7 +10,6 @@ from math import ceil
 from aggregation.counterfactuals.change import Change, PastIncidents, rate_confidence
 from aggregation.counterfactuals.facts import Absence, IncidentFacts, latest
 from aggregation.counterfactuals.lines import (
-    POLL_INTERVAL,
     POLL_RECORDS,
     STATIC_ID,
     client_lines,
@@ -221,9 +220,7 @@ def _longer(timeout: TimeoutNow, curve: Curve, of: str) -> Change | None:
         confidence=rate_confidence(timeout.is_seen, knows_unread),
         savings=best.savings,
         curve=curve,
-        lines=client_lines(
-            {timeout.setting: line}, group, timeout.group_type, timeout.client_kind
-        ),
+        lines=client_lines({timeout.setting: line}, group, timeout.group_type, timeout.client_kind),
     )
 
 

@@ -379,7 +379,8 @@ def _subject(each: RecommendationAnswer) -> str:
 
 
 def _proposed(each: RecommendationAnswer) -> int:
-    return int(each.proposed) if (each.proposed or "").isdecimal() else 0
+    number = each.proposed or ""
+    return int(number) if number.isdecimal() else 0
 
 
 def advise_incident(incident: IncidentAnswer) -> tuple[str, ...]:

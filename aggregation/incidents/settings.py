@@ -28,7 +28,6 @@ _WITH_STATIC = {None, "classic", "consumer"}
 """Types of groups that know static members."""
 
 
-
 class ClientKind(StrEnum):
     """The program that reads the settings of a group's members."""
 
@@ -53,7 +52,7 @@ _LACKS = {
 _OF_CONNECT = {"max.poll.interval.ms": "rebalance.timeout.ms"}
 
 
-def find_client_kind(protocol_type: str | None, client_ids: Iterable[str | None]) -> ClientKind:
+def find_client_kind(protocol_type: str | None, client_ids: Iterable[str]) -> ClientKind:
     """Return the kind of a group's clients."""
     if protocol_type == ClientKind.CONNECT:
         return ClientKind.CONNECT

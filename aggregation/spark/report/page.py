@@ -29,6 +29,7 @@ _EXACT_TO = 1000.0
 _OBJECTIVES_SHOWN = 5
 """Those that are missed come first."""
 _GROUP_COLUMNS = ("group", "app")
+NO_NEWS = "No rate changed by more than noise, and no group came or went."
 _INCIDENTS = "incidents"
 _ALL_INCIDENTS = "incidents.csv"
 
@@ -179,7 +180,7 @@ def _news(report: Report, sources: _Sources) -> _Part:
         name="news",
         title="What changed",
         note="",
-        empty="",
+        empty=NO_NEWS,
         figure=Markup(),
         columns=_columns(rows[:limit]),
         rows=[_row(row, sources.link_of("news", row)) for row in rows[:limit]],

@@ -1,7 +1,8 @@
 """Changes worth making: the place for what a report proposes. Pure.
 
 A function of the type `Propose` is the whole of it: rows of incidents in, proposals out, the most
-useful first. `report.build_report` takes one; page, Markdown, JSON and mail show the first three.
+useful first. `report.build_report` takes one; page, Markdown and mail show the first three, JSON
+and the files ``changes`` have those of all groups.
 `propose_changes` is the one of the report command: its rules are `aggregation.counterfactuals`.
 """
 
@@ -9,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+
+import pyarrow as pa
 
 from aggregation.counterfactuals.best_changes import span_of
 from aggregation.counterfactuals.changes import find_changes
@@ -71,9 +74,44 @@ class Proposal:
     curve: tuple[CurvePoint, ...] = ()
     """Of a timeout: its candidates, by length."""
 
+    @property
+    def name(self) -> str:
+        """Its group, with the cluster if that has a name."""
+        return "/".join(part for part in (self.cluster, self.group) if part)
+
 
 Propose = Callable[[Rows], Sequence[Proposal]]
 """From the rows of `FACTS` to proposals."""
+
+
+_TEXTS = ("cluster", "group", "setting", "now", "proposed", "because", "price", "confidence")
+CHANGES = pa.schema(
+    [
+        *((name, pa.string()) for name in _TEXTS),
+        ("rebalances_avoided", pa.int64()),
+        ("unread_avoided_s", pa.float64()),
+        *((name, pa.string()) for name in ("text", "incidents", "members", "lines")),
+    ]
+)
+"""Columns of the files ``changes``: ids and members are apart by commas."""
+
+
+def paste_text(change: Proposal) -> str:
+    """Write the lines to paste, each client's under its name."""
+    return "\n".join(f"# {client}\n{text}" for client, text in change.lines)
+
+
+def change_rows(proposals: Sequence[Proposal]) -> Rows:
+    """Return proposals as rows of a table."""
+    return [
+        {name: getattr(each, name) for name in CHANGES.names}
+        | {
+            "incidents": ", ".join(each.incidents),
+            "members": ", ".join(each.members),
+            "lines": paste_text(each),
+        }
+        for each in proposals
+    ]
 
 
 def propose_changes(rows: Rows) -> list[Proposal]:

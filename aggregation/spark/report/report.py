@@ -14,7 +14,14 @@ from aggregation.spark.report.context import ReportContext
 from aggregation.spark.report.headline import Direction, Figure
 from aggregation.spark.report.news import News, find_news, news_rows
 from aggregation.spark.report.objectives import Objective, objective_rows
-from aggregation.spark.report.proposals import FACTS, SHOWN, Proposal, Propose
+from aggregation.spark.report.proposals import (
+    CHANGES,
+    FACTS,
+    SHOWN,
+    Proposal,
+    Propose,
+    change_rows,
+)
 from aggregation.spark.report.section import Mark, Row, Rows, Section
 from aggregation.spark.session.session import small_queries
 from aggregation.spark.tables.period import Period
@@ -38,6 +45,7 @@ class Report:
     """SQL of each section."""
     news: Sequence[News]
     proposals: Sequence[Proposal]
+    """Those of all groups, the most useful first."""
 
     @property
     def title(self) -> str:
@@ -63,6 +71,11 @@ class Report:
     def worst(self) -> Rows:
         """The groups that cost most."""
         return headline.worst_groups(self.tables)
+
+    @property
+    def first_proposals(self) -> Sequence[Proposal]:
+        """The proposals of the first screen."""
+        return self.proposals[:SHOWN]
 
     @property
     def marks(self) -> list[Mark]:
@@ -123,17 +136,19 @@ def build_report(
     news = find_news(tables["daily"], context.days, context.period, context.by)
     tables["news"] = news_rows(news, context.by)
     tables["slo"] = objective_rows(objectives, tables, context.period, context.by)
-    schemas |= {"news": _news_schema(context.by), "slo": _slo_schema(context.by)}
+    proposals = _find_proposals(context, propose)
+    tables["changes"] = change_rows(proposals)
+    own = {"news": _news_schema(context.by), "slo": _slo_schema(context.by), "changes": CHANGES}
     return Report(
         period=context.period,
         by=context.by,
         zone=context.zone,
         sections=sections,
         tables=tables,
-        schemas=schemas,
+        schemas=schemas | own,
         queries={section.name: context.query(section.query) for section in sections},
         news=news,
-        proposals=_find_proposals(context, propose),
+        proposals=proposals,
     )
 
 
@@ -147,7 +162,7 @@ def _find_proposals(context: ReportContext, propose: Propose | None) -> Sequence
         return []
     with small_queries(context.spark):
         rows = _collect(context.spark.sql(context.query(FACTS)))
-    return propose(rows)[:SHOWN]
+    return propose(rows)
 
 
 def sections_of(context: ReportContext) -> Sequence[Section]:

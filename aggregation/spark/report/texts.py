@@ -12,9 +12,9 @@ import msgspec
 from markupsafe import Markup
 
 from aggregation.spark.report.headline import cost_of, format_days
-from aggregation.spark.report.page import cell_limit, format_number, objective_words
+from aggregation.spark.report.page import NO_NEWS, cell_limit, format_number, objective_words
 from aggregation.spark.report.plot import format_seconds, plain, readable
-from aggregation.spark.report.proposals import Proposal
+from aggregation.spark.report.proposals import Proposal, paste_text
 from aggregation.spark.report.report import Report
 from aggregation.spark.report.section import ROWS_SHOWN, Row, Rows, subject
 from metrics.model.sample import format_time
@@ -29,13 +29,17 @@ _LINE_MAX_CHARS = 200
 
 
 def markdown(report: Report) -> str:
-    """Return the report as Markdown: the first screen, and a table a section."""
+    """Return the report as Markdown: the first screen, and a table a section.
+
+    Sections that have nothing to say are a line each.
+    """
     parts = [f"# {_escape(report.title)}", _escape(" ".join(report.sentences)), *_first(report)]
-    titles = {section.name: section.title for section in report.sections if section.rows_shown}
-    for name, title in {"news": "What changed", **titles}.items():
-        rows = report.tables[name]
-        if rows:
-            parts += [f"## {title}", _table(rows)]
+    news = report.tables["news"]
+    parts += ["## What changed", _table(news) if news else NO_NEWS]
+    for section in report.sections:
+        if section.rows_shown:
+            rows = [row for row in report.tables[section.name] if section.speaks(row)]
+            parts += [f"## {section.title}", _table(rows) if rows else section.empty]
     return "\n\n".join(parts) + "\n"
 
 
@@ -47,7 +51,7 @@ def _first(report: Report) -> list[str]:
     ]
     changes = [
         "\n".join([f"{n}. {_escape(describe_proposal(each))}", *_markdown_lines(each)])
-        for n, each in enumerate(report.proposals, 1)
+        for n, each in enumerate(report.first_proposals, 1)
     ]
     objectives = [f"- {_escape(describe_objective(row))}" for row in report.tables["slo"]]
     return [
@@ -71,14 +75,9 @@ def describe_objective(row: Row) -> str:
 def describe_proposal(change: Proposal) -> str:
     """Write a proposed change in one sentence."""
     return (
-        f"{change.group}: {change.text}. {change.setting} is {change.now or 'not known'} now; "
+        f"{change.name}: {change.text}. {change.setting} is {change.now or 'not known'} now; "
         f"the price: {change.price}. Confidence: {change.confidence}."
     )
-
-
-def paste_text(change: Proposal) -> str:
-    """Write the lines to paste, each client's under its name."""
-    return "\n".join(f"# {client}\n{text}" for client, text in change.lines)
 
 
 def _markdown_lines(change: Proposal) -> Iterator[str]:
@@ -111,7 +110,8 @@ def _table(rows: Rows) -> str:
     head = list(rows[0])
     lines = [head, ["---"] * len(head)]
     lines += [[_cell(name, row[name]) for name in head] for row in rows[:ROWS_SHOWN]]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return f"{table}\n\n{ROWS_SHOWN} of {len(rows):,} rows" if len(rows) > ROWS_SHOWN else table
 
 
 def _cell(name: str, value: Any) -> str:
@@ -180,7 +180,7 @@ def mail(report: Report) -> bytes:
         *(f"Objective of {describe_objective(row)}" for row in report.tables["slo"][:_OBJECTIVES]),
         *(
             line
-            for each in report.proposals
+            for each in report.first_proposals
             for line in [describe_proposal(each), *paste_text(each).splitlines()]
         ),
         "",

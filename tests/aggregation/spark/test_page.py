@@ -9,15 +9,16 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from aggregation.spark.report import SECTIONS
 from aggregation.spark.report.headline import Direction
 from aggregation.spark.report.history import dated_folder, write_index
 from aggregation.spark.report.news import News
-from aggregation.spark.report.page import format_number, html_page
+from aggregation.spark.report.page import NO_NEWS, format_number, html_page
 from aggregation.spark.report.plot import format_seconds
-from aggregation.spark.report.proposals import CurvePoint, Proposal
+from aggregation.spark.report.proposals import CHANGES, CurvePoint, Proposal, change_rows
 from aggregation.spark.report.render import MAIL, Format, write_report
 from aggregation.spark.report.report import Report
 from aggregation.spark.report.texts import json_text, mail, markdown
@@ -71,7 +72,7 @@ WORSE = News(
 
 def report(*, empty: bool = False, **fields: Any) -> Report:
     tables: dict[str, list[dict[str, Any]]] = {section.name: [] for section in SECTIONS}
-    tables |= {"news": [], "slo": []}
+    tables |= {"news": [], "slo": [], "changes": []}
     if not empty:
         incident = {
             "cluster": "eu",
@@ -95,7 +96,7 @@ def report(*, empty: bool = False, **fields: Any) -> Report:
         "zone": "UTC",
         "sections": SECTIONS,
         "tables": tables,
-        "schemas": {"news": pa.schema([]), "slo": pa.schema([])},
+        "schemas": {"news": pa.schema([]), "slo": pa.schema([]), "changes": CHANGES},
         "queries": {section.name: "SELECT 1 < 2\n  AS less" for section in SECTIONS},
         "news": [],
         "proposals": [],
@@ -242,7 +243,23 @@ def test_numbers_link_to_their_rows() -> None:
 def test_sections_without_rows_are_one_line() -> None:
     page = html_page(report(empty=True))
     assert "No incident from 1 to 31 March 2026" in page
-    assert page.count('class="short"') == len([s for s in SECTIONS if s.rows_shown]) + 1
+    shown = [section for section in SECTIONS if section.rows_shown]
+    assert page.count('class="short"') == len(shown) + 1
+    parts = markdown(report(empty=True)).split("\n## ")
+    assert parts[-len(shown) - 1 :] == [
+        f"{title}\n\n{text}\n"
+        for title, text in [("What changed", NO_NEWS), *((s.title, s.empty) for s in shown)]
+    ]
+
+
+def test_markdown_leaves_out_agents_without_a_fault_and_names_the_rows_that_it_lacks() -> None:
+    found = report()
+    groups = [GROUP | {"group": f"g{number}"} for number in range(20)]
+    tables = {**found.tables, "groups": groups, "quality": [QUALITY | {"agent": "a"}]}
+    text = markdown(replace(found, tables=tables))
+    assert "| 15 of 20 rows |" not in text
+    assert "\n\n15 of 20 rows\n\n" in text
+    assert "No fault was found in the records of any agent." in text
 
 
 def test_text_of_clients_is_never_markup(tmp_path: Path) -> None:
@@ -303,6 +320,39 @@ def test_proposals_have_their_place_in_each_format() -> None:
     assert "worker-1." in page
     assert "<script" not in page
     assert msgspec.json.decode(json_text(found))["proposals"][0]["rebalances_avoided"] == 8
+
+
+def test_all_proposals_are_in_the_files_and_the_first_three_on_the_page(tmp_path: Path) -> None:
+    made = [
+        Proposal(
+            cluster="eu",
+            group=f"g{number}",
+            setting="session.timeout.ms",
+            now=None,
+            proposed="60000",
+            because="pauses",
+            price="none",
+            rebalances_avoided=number,
+            unread_avoided_s=None,
+            confidence="low",
+            text="it would have avoided rebalances",
+            incidents=("i1", "i2"),
+            lines=(("Java", "session.timeout.ms=60000"),),
+        )
+        for number in range(5)
+    ]
+    found = report(proposals=made)
+    tables = {**found.tables, "changes": change_rows(made)}
+    found = replace(found, tables=tables)
+    for text in (html_page(found), markdown(found)):
+        assert "eu/g2" in text
+        assert "eu/g3" not in text
+    assert len(msgspec.json.decode(json_text(found))["proposals"]) == 5
+    write_report(found, tmp_path)
+    rows = pq.read_table(tmp_path / "changes.parquet").to_pylist()
+    assert [row["group"] for row in rows] == [f"g{number}" for number in range(5)]
+    assert rows[0]["incidents"] == "i1, i2"
+    assert rows[0]["lines"] == "# Java\nsession.timeout.ms=60000"
 
 
 def test_objective_that_is_missed_is_on_the_first_screen() -> None:
