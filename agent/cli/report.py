@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _DAY = click.DateTime(formats=["%Y-%m-%d"])
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _BEFORE = "before"
+_MISSED = "slo_missed"
 _PERIOD = re.compile(r"(\d{4}-\d\d-\d\d):(\d{4}-\d\d-\d\d)")
 
 
@@ -123,7 +124,7 @@ def report(  # noqa: PLR0913 - one argument an option
     with spark_exit():
         from aggregation.spark.report.context import ReportRequest, load_context  # noqa: PLC0415
         from aggregation.spark.report.history import dated_folder, write_index  # noqa: PLC0415
-        from aggregation.spark.report.objectives import Objective  # noqa: PLC0415
+        from aggregation.spark.report.objectives import Objective, find_unused  # noqa: PLC0415
         from aggregation.spark.report.proposals import propose_changes  # noqa: PLC0415
         from aggregation.spark.report.render import (  # noqa: PLC0415
             Format,
@@ -135,15 +136,22 @@ def report(  # noqa: PLR0913 - one argument an option
         from aggregation.spark.session.session import spark_session  # noqa: PLC0415
         from aggregation.spark.tables.period import Period  # noqa: PLC0415
 
+        wanted = _parse_rules(rules)
+        if slo is None and any(rule.figure == _MISSED for rule in wanted):
+            raise click.UsageError(f"--fail-if {_MISSED} needs --slo")
         check_output(output)
         check_tables(tables)
         given = Period(*other) if isinstance(other, tuple) else other
         asked = ReportRequest(
             first=days[0], last=days[1], length=length, by=by, compared=given, zone=zone
         )
-        wanted = _parse_rules(rules)
         objectives = [
-            Objective(groups=each.groups, target=each.target, budget_s=each.budget_s)
+            Objective(
+                pattern=each.pattern,
+                groups=each.groups,
+                target=each.target,
+                budget_s=each.budget_s,
+            )
             for each in targets
         ]
         jars, settings = jars_of_tables(tables, notify)
@@ -160,6 +168,8 @@ def report(  # noqa: PLR0913 - one argument an option
             page = write_report(found, folder, Format(kind))
             if dated:
                 write_index(output, found, page)
+    for pattern in find_unused(objectives, found.tables, by):
+        notify(f"{slo}: {pattern!r} is the objective of no {by} in this period")
     click.echo(page)
     broken = [rule for rule in wanted if rule.is_broken(found.figure_values())]
     for rule in broken:

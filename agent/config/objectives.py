@@ -26,6 +26,8 @@ _ALL = 100.0
 class ObjectiveConfig(NamedTuple):
     """The objective of the groups that match a pattern."""
 
+    pattern: str
+    """As it is written."""
     groups: re.Pattern[str]
     target: float | None
     """A share, of 1."""
@@ -55,6 +57,7 @@ def _read(pattern: str, value: object, where: str) -> ObjectiveConfig:
     if target is not None and not (is_number and 0 < float(target) <= _ALL):
         raise ConfigError(f"{where}.target: found {target!r}, wanted per cent, such as 99.9")
     return ObjectiveConfig(
+        pattern,
         compile_pattern(pattern, where),
         None if target is None else float(target) / _ALL,
         None if budget is None else parse_duration(budget, f"{where}.budget"),

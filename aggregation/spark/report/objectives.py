@@ -15,6 +15,8 @@ BUDGET_DAYS = 30
 class Objective:
     """What some groups shall keep."""
 
+    pattern: str
+    """As the user wrote it."""
     groups: re.Pattern[str]
     target: float | None = None
     """Share of the observed time in which a group does not rebalance."""
@@ -41,6 +43,13 @@ def objective_rows(
             cost = costs.get((row["cluster"], row[by]))
             found.append(_row(objective, row, cost, period, by))
     return sorted(found, key=lambda row: (row["met"] is not False, -(row["budget_used"] or 0.0)))
+
+
+def find_unused(objectives: Sequence[Objective], tables: Mapping[str, Rows], by: str) -> list[str]:
+    """Return the patterns that are no group's objective: they match none, or others come first."""
+    names = [row[by] or "" for row in tables["share"]]
+    used = {next((n for n, o in enumerate(objectives) if o.matches(name)), None) for name in names}
+    return [each.pattern for n, each in enumerate(objectives) if n not in used]
 
 
 def _row(objective: Objective, share: Row, cost: Row | None, period: Period, by: str) -> Row:

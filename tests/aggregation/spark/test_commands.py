@@ -120,6 +120,10 @@ def test_wrong_usage_is_exit_2_and_one_sentence(tmp_path: Path) -> None:
             ("report", "--tables", tmp_path / "none", "--output", tmp_path),
             f"no tables in '{tmp_path}/none'; run rebalance-agent ingest first",
         ),
+        (
+            ("report", "--tables", "x", "--output", "y", "--fail-if", "slo_missed"),
+            "--fail-if slo_missed needs --slo",
+        ),
     ):
         done = run(*arguments)
         assert (done.returncode, done.stdout) == (2, "")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aggregation.spark.report.compare import mark_significant
-from aggregation.spark.report.objectives import Objective, objective_rows
+from aggregation.spark.report.objectives import Objective, find_unused, objective_rows
 from aggregation.spark.report.report import count_days
 from aggregation.spark.report.rules import parse_rule
 from aggregation.spark.report.significance import is_change
@@ -42,10 +42,20 @@ def test_other_text_is_no_rule(rule: str) -> None:
         parse_rule(rule, KNOWN)
 
 
+def test_pattern_that_is_no_groups_objective_is_named() -> None:
+    """A typing error would never fail a pipeline."""
+    objectives = [
+        Objective(pattern=text, groups=re.compile(text), target=0.999)
+        for text in ("payments", "paymnets", ".*s", "orders")
+    ]
+    share: list[dict[str, Any]] = [{"group": "payments"}, {"group": "orders"}]
+    assert find_unused(objectives, {"share": share}, "group") == ["paymnets", "orders"]
+
+
 def test_objectives_are_of_the_first_pattern_and_scale_with_the_period() -> None:
     objectives = [
-        Objective(groups=re.compile("payments"), target=0.999, budget_s=3000.0),
-        Objective(groups=re.compile(".*s"), target=0.5),
+        Objective(pattern="payments", groups=re.compile("payments"), target=0.999, budget_s=3000.0),
+        Objective(pattern=".*s", groups=re.compile(".*s"), target=0.5),
     ]
     share: list[dict[str, Any]] = [
         {"cluster": "eu", "group": name, "share": value}
@@ -74,7 +84,7 @@ def test_objectives_are_of_the_first_pattern_and_scale_with_the_period() -> None
 def test_objective_that_is_known_in_part_is_missed_or_not_known(
     share: float | None, unread_s: float | None, met: bool | None
 ) -> None:
-    objective = Objective(groups=re.compile("g"), target=0.99, budget_s=3000.0)
+    objective = Objective(pattern="g", groups=re.compile("g"), target=0.99, budget_s=3000.0)
     own = {"cluster": "eu", "group": "g"}
     tables = {"share": [own | {"share": share}], "groups": [own | {"unread_s": unread_s}]}
     period = Period(date(2026, 3, 1), date(2026, 3, 15))
@@ -83,7 +93,7 @@ def test_objective_that_is_known_in_part_is_missed_or_not_known(
 
 
 def test_group_without_an_incident_keeps_its_budget() -> None:
-    objective = Objective(groups=re.compile("g"), budget_s=3000.0)
+    objective = Objective(pattern="g", groups=re.compile("g"), budget_s=3000.0)
     tables = {"share": [{"cluster": "eu", "group": "g", "share": 0.0}], "groups": []}
     period = Period(date(2026, 3, 1), date(2026, 3, 15))
     (row,) = objective_rows([objective], tables, period, "group")
