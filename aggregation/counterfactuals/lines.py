@@ -39,6 +39,7 @@ _CLIENTS = {
     ClientKind.CONNECT: {"Connect", "broker"},
 }
 _LIBRDKAFKA_NOTE = f"# {POLL_INTERVAL} is at least as long, else no consumer is made\n"
+_HOSTNAME_NOTE = "# a pod's name stays in a StatefulSet, not in a Deployment\n"
 _STABLE_NAME = "<a name that stays, one for each instance>"
 _ASSIGNORS = "org.apache.kafka.clients.consumer."
 _COOPERATIVE = f"{_ASSIGNORS}CooperativeStickyAssignor"
@@ -66,8 +67,9 @@ def client_lines(
         (
             "Spring",
             _join(
-                f"spring.kafka.consumer.properties.{name}="
-                f"{'${HOSTNAME}' if name == STATIC_ID else value}"
+                f"{_HOSTNAME_NOTE}spring.kafka.consumer.properties.{name}=${{HOSTNAME}}"
+                if name == STATIC_ID
+                else f"spring.kafka.consumer.properties.{name}={value}"
                 for name, value in shown.items()
             ),
         ),

@@ -165,7 +165,7 @@ REBALANCES: Table = {
     ),
     "partitions_moved": _c("bigint", "Partitions with another owner", _N, _COUNTED),
     "lag": _c("bigint", "Records behind afterwards", _N, "inspection"),
-    "incident": _c("string", "Id of its incident", source=_COUNTED),
+    "incident": _c("string", "Id of its incident; null with is_end", source=_COUNTED),
     "incident_kind": _c("string", "Kind of its incident", source=_COUNTED),
     "plan": _c("string", "planned or unplanned", source=_COUNTED),
     "batch": _BATCH,

@@ -80,6 +80,12 @@ def test_settings_are_those_of_kafka(client: str, text: str) -> None:
             assert is_known(name, client), name
 
 
+def test_spring_takes_an_id_from_a_name_that_has_to_stay() -> None:
+    note, line, _ = dict(static_lines("60000", "g", None))["Spring"].split("\n")
+    assert line.endswith("group.instance.id=${HOSTNAME}")
+    assert note == "# a pod's name stays in a StatefulSet, not in a Deployment"
+
+
 def test_setting_that_newer_streams_lacks_is_named_with_its_versions() -> None:
     (text,) = dict(leave_lines()).values()
     assert f"# Kafka 4.1 or older\n{_OF_OLD_STREAMS}=true" in text
