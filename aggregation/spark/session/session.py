@@ -5,6 +5,7 @@ of its configuration are never overridden. These settings are defaults for one m
 """
 
 import os
+import pwd
 import re
 import subprocess
 import sys
@@ -69,10 +70,10 @@ _QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 
 
 def require_spark() -> None:
-    """Check that the extra is installed before anything imports it.
+    """Check that the extra is installed before anything imports it, and that the user has a name.
 
     Raises:
-        SparkSetupError: it is not installed.
+        SparkSetupError: one of both is not so.
 
     """
     missing = [package for package in _NEEDED if find_spec(package) is None]
@@ -80,6 +81,19 @@ def require_spark() -> None:
         raise SparkSetupError(
             f"not installed: {', '.join(missing)}; pip install 'kafka-rebalance-agent[spark]'"
         )
+    _check_user(os.geteuid())
+
+
+def _check_user(uid: int) -> None:
+    """Check that the system knows the user: Hadoop's login fails without a name."""
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        entry = f"agent:x:{uid}:0::/tmp:/sbin/nologin"
+        raise SparkSetupError(
+            f"user id {uid} has no name, which Spark needs: run as a user of /etc/passwd, such as "
+            f"the image's 12472, or add the line {entry!r} to that file"
+        ) from None
 
 
 @contextmanager

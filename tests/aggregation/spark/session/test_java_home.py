@@ -1,5 +1,6 @@
 """Which Java is taken, with scripts that say they are one."""
 
+import pwd
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from aggregation.spark.errors import SparkSetupError
 from aggregation.spark.session.java_home import java_environment
-from aggregation.spark.session.session import require_spark
+from aggregation.spark.session.session import _check_user, require_spark
 
 OLD, GOOD, NEW, ANCIENT = "11.0.2", "17.0.15", "25", "1.8.0_392"
 
@@ -70,6 +71,13 @@ def test_no_java_at_all_is_one_clear_sentence(
         java_environment({"JAVA_HOME": str(home), "PATH": ""}, pytest.fail),
     ):
         pass
+
+
+def test_user_without_a_name_is_told_what_to_add() -> None:
+    """As in a pod with any user id; Java says "basedir must be absolute: ?/.ivy2"."""
+    unknown = max(each.pw_uid for each in pwd.getpwall()) + 4_711
+    with pytest.raises(SparkSetupError, match=f"user id {unknown} has no name.*x:{unknown}:0"):
+        _check_user(unknown)
 
 
 def test_missing_spark_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
