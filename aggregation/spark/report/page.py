@@ -32,6 +32,8 @@ _GROUP_COLUMNS = ("group", "app")
 NO_NEWS = "No rate changed by more than noise, and no group came or went."
 _INCIDENTS = "incidents"
 _ALL_INCIDENTS = "incidents.csv"
+_GROUPS = "groups"
+_ALL_GROUPS = "groups.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +81,25 @@ class _Sources:
     """The costliest incident of each group on the page, by the group's anchor."""
     of_kind: Mapping[tuple[str, str], str]
     """The costliest one of each kind and plan."""
+    groups: frozenset[str]
+    """Anchors of the groups that have a row of their own on the page."""
 
     @classmethod
     def of(cls, report: Report) -> "_Sources":
         """Collect the incidents that the page shows; the costliest come first."""
-        limit = next(each.rows_shown for each in report.sections if each.name == _INCIDENTS)
+        limits = {each.name: each.rows_shown for each in report.sections}
         of_group: dict[str, str] = {}
         of_kind: dict[tuple[str, str], str] = {}
-        for row in report.tables[_INCIDENTS][:limit]:
+        for row in report.tables[_INCIDENTS][: limits[_INCIDENTS]]:
             place = f"#incident-{row['id']}"
             of_group.setdefault(anchor(row), place)
             of_kind.setdefault((row["kind"], row.get("plan") or ""), place)
-        return cls(of_group, of_kind)
+        groups = frozenset(map(anchor, report.tables[_GROUPS][: limits[_GROUPS]]))
+        return cls(of_group, of_kind, groups)
+
+    def place_of(self, group: str) -> str:
+        """Return the place of a group's row, by its anchor."""
+        return f"#of-{group}" if group in self.groups else _ALL_GROUPS
 
     def link_of(self, section: str, row: Row) -> str:
         """Return the place of the rows that the numbers of a row count."""
@@ -183,7 +192,7 @@ def _news(report: Report, sources: _Sources) -> _Part:
         empty=NO_NEWS,
         figure=Markup(),
         columns=_columns(rows[:limit]),
-        rows=[_row(row, sources.link_of("news", row)) for row in rows[:limit]],
+        rows=[_row(row, "news", sources) for row in rows[:limit]],
         more=_more(limit, len(rows)),
     )
 
@@ -200,10 +209,7 @@ def _part(section: Section, report: Report, sources: _Sources) -> _Part:
         empty=section.empty,
         figure=_figure(section, rows, report),
         columns=_columns(shown),
-        rows=[
-            _row(row, sources.link_of(section.name, row), _place(section, row, places))
-            for row in shown
-        ],
+        rows=[_row(row, section.name, sources, _place(section, row, places)) for row in shown],
         more=_more(len(shown), len(rows)),
         has_files=bool(rows),
     )
@@ -211,7 +217,7 @@ def _part(section: Section, report: Report, sources: _Sources) -> _Part:
 
 def _place(section: Section, row: Row, places: set[str]) -> str:
     """Return the anchor of a group's row: worst groups and incidents link to them."""
-    if section.name != "groups" or anchor(row) in places:
+    if section.name != _GROUPS or anchor(row) in places:
         return f"incident-{row['id']}" if section.name == _INCIDENTS else ""
     places.add(anchor(row))
     return f"of-{anchor(row)}"
@@ -267,10 +273,11 @@ def _heading(column: str) -> str:
     return re.sub(r" (s|h)$", r" (\1)", name.replace("_", " "))
 
 
-def _row(row: Row, source: str, place: str = "") -> _TableRow:
-    """Return a row of the page; its numbers link to their ``source``."""
+def _row(row: Row, section: str, sources: _Sources, place: str = "") -> _TableRow:
+    """Return a row of the page; its numbers link to their rows, its group to its own row."""
     own = anchor(row) if any(row.get(name) for name in _GROUP_COLUMNS) else ""
-    link = "" if not own or place.startswith("of-") else f"#of-{own}"
+    link = "" if not own or place.startswith("of-") else sources.place_of(own)
+    source = sources.link_of(section, row)
     return _TableRow(
         [_cell(name, value, link, source) for name, value in _visible_columns(row).items()], place
     )

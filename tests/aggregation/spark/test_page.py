@@ -1,5 +1,6 @@
 """The page, Markdown, JSON, mail and index of a report: without Spark."""
 
+import re
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from email import message_from_bytes
@@ -250,6 +251,19 @@ def test_sections_without_rows_are_one_line() -> None:
         f"{title}\n\n{text}\n"
         for title, text in [("What changed", NO_NEWS), *((s.title, s.empty) for s in shown)]
     ]
+
+
+def test_every_link_of_the_page_has_its_place() -> None:
+    """The 20th group is in files alone: its incident links there."""
+    found = report()
+    groups = [GROUP | {"group": f"g{number}"} for number in range(20)]
+    incidents = [row | {"group": "g19"} for row in found.tables["incidents"]]
+    page = html_page(
+        replace(found, tables={**found.tables, "groups": groups, "incidents": incidents})
+    )
+    places = set(re.findall(r' id="([^"]+)"', page))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= places
+    assert '<a href="groups.csv">eu/g19</a>' in page
 
 
 def test_markdown_leaves_out_agents_without_a_fault_and_names_the_rows_that_it_lacks() -> None:
