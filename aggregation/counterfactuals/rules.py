@@ -31,18 +31,14 @@ from aggregation.counterfactuals.timeouts import (
     round_up,
 )
 from aggregation.incidents.model import DepartureMode, IncidentKind
-from aggregation.incidents.settings import setting_of
+from aggregation.incidents.settings import LONGEST_INTERVAL_S, LONGEST_PAUSE_S, setting_of
 
 DEFAULT_SESSION_S = 45.0
 """Default of Java clients from 3.0 on: no shorter one is proposed unseen."""
-LONGEST_PAUSE_S = 300.0
-"""A longer silence is no pause that a session timeout should forgive."""
 LONGEST_SESSION_S = 1800.0
 """Default of the broker's group.max.session.timeout.ms."""
 _SHORTEST_INTERVAL_S = 0.001
 """Kafka has a poll interval of 1 ms at least; less is no interval of a consumer."""
-LONGEST_INTERVAL_S = 600.0
-"""Work that takes longer between two polls calls for fewer records."""
 
 
 def propose_static_membership(history: PastIncidents) -> Change | None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+from math import inf
 from string import Formatter
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
 from aggregation.incidents.settings import (
     BROKER_SESSION_S,
     INSTANCE_ID,
+    LONGEST_INTERVAL_S,
+    LONGEST_PAUSE_S,
     SESSION_TIMEOUT,
     has_broker_session,
     setting_of,
@@ -28,8 +31,6 @@ from metrics.model.sample import parse_time
 MAX = 3
 _MARGIN = 1.5
 """The proposed time is this many times the time that was needed."""
-_SESSION_MAX_S = 300.0
-"""A longer silence is no pause that a session timeout should forgive."""
 _NAMES_MAX = 3
 _DEFAULT = " (the broker's default, no source shows this group's)"
 
@@ -157,7 +158,8 @@ def _find_numbers(incident: Incident) -> Iterator[tuple[str, _SettingNumber]]:
     detail = incident.detail
     interval, between = detail.get("max_poll_interval_ms"), detail.get("between_polls_ms")
     if isinstance(interval, int) and incident.kind is IncidentKind.POLL_TIMEOUT:
-        proposed = _round_up(between) if isinstance(between, int) else None
+        needed = between if isinstance(between, int) else inf
+        proposed = _round_up(needed) if needed <= 1000 * LONGEST_INTERVAL_S else None
         yield "max.poll.interval.ms", _SettingNumber(str(interval), proposed)
     timeout_s, silence = _session_s(incident), _silence_s(incident)
     if timeout_s is not None and silence is not None:
@@ -176,7 +178,7 @@ def _silence_s(incident: Incident) -> float | None:
     shown = incident.detail.get("since")
     since = parse_time(shown) if isinstance(shown, str) else gone.at
     silence = gone.returned_at - since
-    return silence if timeout_s < silence <= _SESSION_MAX_S else None
+    return silence if timeout_s < silence <= LONGEST_PAUSE_S else None
 
 
 def _session_s(incident: Incident) -> float | None:

@@ -24,6 +24,10 @@ BROKER_SESSION_S = 45.0
 """Default of group.consumer.session.timeout.ms, and of those of share and streams groups."""
 BROKER_SESSION_MAX_S = 60.0
 """Default of group.consumer.max.session.timeout.ms, and of those of share and streams groups."""
+LONGEST_PAUSE_S = 300.0
+"""A longer silence is no pause that a session timeout should forgive."""
+LONGEST_INTERVAL_S = 600.0
+"""Longer work between two polls needs fewer records, no longer interval."""
 _WITH_STATIC = {None, "classic", "consumer"}
 """Types of groups that know static members."""
 

@@ -106,3 +106,15 @@ def test_streams_has_an_assignor_of_its_own() -> None:
     assert settings(IncidentKind.JOIN_FAILED, "classic", error) == {"partition.assignment.strategy"}
     streams = replace(failed, client_kind=ClientKind.STREAMS)
     assert {each.setting for each in recommend(streams)} == {None}
+
+
+@pytest.mark.parametrize(("between_s", "proposed"), [(590, "890000"), (950, None)])
+def test_long_work_between_polls_needs_fewer_records(between_s: int, proposed: str | None) -> None:
+    """As for the changes that the report computes."""
+    slow = replace(
+        _incident(IncidentKind.POLL_TIMEOUT),
+        detail={"max_poll_interval_ms": 300_000, "between_polls_ms": 1000 * between_s},
+    )
+    found = {each.setting: each.proposed for each in recommend(slow)}
+    assert found["max.poll.interval.ms"] == proposed
+    assert "max.poll.records" in found
