@@ -138,7 +138,7 @@ def propose_consumer_protocol(
     return Change(
         setting=GROUP_PROTOCOL,
         now="classic",
-        proposed=kind,
+        proposed=kind.value,
         because=f"in {len(savings)} incidents partitions were unread while members waited",
         price=_price_of_protocol(kind, older),
         confidence=Confidence.MEDIUM,

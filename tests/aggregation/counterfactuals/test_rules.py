@@ -263,7 +263,7 @@ class TestShape:
         assert change.rebalances_avoided == 0
         assert "group.protocol=consumer" in lines(change)["librdkafka"].splitlines()
         assert change.price.endswith(
-            "; with older ones the cooperative assignor would have avoided 3 min"
+            "; with older ones the cooperative assignor would have avoided 9 s"
         )
         assert "cooperative-sticky" in lines(change)["librdkafka, brokers before 4.0"]
         assert not changes(
