@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_type_hints
 
 import msgspec
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
@@ -34,10 +34,14 @@ class Table(StrEnum):
     QUARANTINE = "quarantine"
 
 
+_TYPES = get_type_hints(Sample)
+"""Types without their bounds."""
+
+
 def _column(field: msgspec.structs.FieldInfo) -> T.StructField:
     if field.encode_name == "ts":
         return T.StructField("ts", T.TimestampType())
-    whole = field.type in (int, int | None)
+    whole = _TYPES[field.name] in (int, int | None)
     return T.StructField(field.encode_name, T.LongType() if whole else T.StringType())
 
 
