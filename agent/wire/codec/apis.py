@@ -3,6 +3,7 @@
 from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from agent.wire.codec.messages import (
     SyncResponse,
 )
 from agent.wire.codec.schema import Fields, Layout, request_layout, response_layout
+from metrics.model.names import clip_name
 
 Message = Any
 """A class of `agent.wire.codec.messages`."""
@@ -91,6 +93,15 @@ def read_response(
     half = APIS[api_key].response
     if half is None:
         return None
+    if api_key == METADATA and version >= _FIRST_WITH_TOPIC_IDS and len(frame) <= _TOPICS_BYTES_MAX:
+        with suppress(DecodeError):  # the brokers are worth more than the topics behind them
+            return _read_message(_METADATA_WITH_TOPICS, api_key, version, frame, counts)
+    return _read_message(half, api_key, version, frame, counts)
+
+
+def _read_message(
+    half: MessageReader, api_key: int, version: int, frame: bytes, counts: Counter[str] | None
+) -> Message:
     layout = _require_layout(response_layout(api_key, version, half.wanted), api_key, version)
     buffer = Buffer(frame)
     buffer.int32()  # correlation id
@@ -103,6 +114,10 @@ def read_response(
 
 VERSION_MAX = 31
 """Far above any version (Kafka 4.3 has 18 of Fetch): beyond it the bytes are misread."""
+METADATA = 3
+_FIRST_WITH_TOPIC_IDS = 10
+_TOPICS_BYTES_MAX = 32 << 10
+"""A consumer's topics, with 800 partitions. A longer response would hold the proxy up for long."""
 _REQUEST_HEAD_BYTES = 8
 """API key, version, correlation id."""
 
@@ -138,7 +153,12 @@ def _build_address(row: Fields) -> HostPort:
 
 def _build_cluster(seen: Fields, _version: int) -> ClusterMetadata:
     brokers = tuple(_build_address(row) for row in seen["brokers"] or ())
-    return ClusterMetadata(cluster_id=seen.get("cluster_id"), brokers=brokers)
+    topics = tuple(
+        (format_topic_id(each["topic_id"]), clip_name(each["name"]))
+        for each in seen.get("topics") or ()
+        if each["name"] and any(each["topic_id"])
+    )
+    return ClusterMetadata(cluster_id=seen.get("cluster_id"), brokers=brokers, topics=topics)
 
 
 def _build_join(seen: Fields, _version: int) -> JoinRequest:
@@ -308,8 +328,9 @@ _HEARTBEAT_WANTED = (
     "user_endpoint",
 )
 
+_METADATA_WITH_TOPICS = MessageReader(("cluster_id", "brokers", "topics"), _build_cluster)
 APIS: dict[int, ApiReaders] = {
-    3: ApiReaders(None, MessageReader(("cluster_id", "brokers"), _build_cluster)),  # Metadata
+    METADATA: ApiReaders(None, MessageReader(("cluster_id", "brokers"), _build_cluster)),
     8: ApiReaders(  # OffsetCommit
         MessageReader(
             ("generation_id_or_member_epoch", "member_id", "group_instance_id"), _build_commit

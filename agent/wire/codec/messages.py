@@ -40,6 +40,8 @@ class ClusterMetadata:
 
     cluster_id: str | None
     brokers: tuple[HostPort, ...]
+    topics: tuple[tuple[str, str], ...] = ()
+    """Ids and names; of short responses only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

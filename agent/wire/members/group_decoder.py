@@ -42,10 +42,13 @@ from agent.wire.members import classic_protocol as classic
 from agent.wire.members import heartbeat_protocol as consumer_group
 from agent.wire.members.member import WireMember
 from agent.wire.members.member_registry import MemberRegistry, RequestContext
+from agent.wire.members.topic_names import TopicNames
 from metrics.model.names import clip_name
 from metrics.model.signals import Signal, SignalKind
 
 _PORTS_LIMIT = 64
+_WITH_TOPIC_IDS = {"consumer", "share"}
+"""Types of groups whose assignments have topic ids."""
 _ASSIGNORS_MAX = 20
 """Assignors that are kept of a member's join."""
 
@@ -58,6 +61,7 @@ class GroupDecoder:
     counts: Counter[str] = field(default_factory=Counter)
     ports: OrderedDict[int, None] = field(default_factory=OrderedDict)
     """Brokers' ports, as the responses of FindCoordinator and Metadata name them, latest last."""
+    topic_names: TopicNames = field(default_factory=TopicNames)
     registry: MemberRegistry = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,12 +71,21 @@ class GroupDecoder:
         """Take one event; return its signals, in order."""
         match event:
             case DecodedRequest():
-                return self._handle_request(event)
+                return self._name_topics(self._handle_request(event))
             case DecodedResponse():
-                return self._handle_response(event)
+                return self._name_topics(self._handle_response(event))
             case ConnectionClosed(connection=connection):
                 self.registry.disconnect(connection)
                 return []
+
+    def _name_topics(self, signals: list[Signal]) -> list[Signal]:
+        """Return signals with partitions by topic, where they are by topic id."""
+        return [
+            replace(each, assigned=self.topic_names.name_partitions(each.assigned))
+            if each.assigned and each.member.group_type in _WITH_TOPIC_IDS
+            else each
+            for each in signals
+        ]
 
     def _handle_request(self, request: DecodedRequest) -> list[Signal]:
         match request.message:
@@ -213,8 +226,9 @@ class GroupDecoder:
 
     def _handle_response(self, response: DecodedResponse) -> list[Signal]:
         match response.message:
-            case ClusterMetadata(cluster_id=cluster_id, brokers=brokers):
+            case ClusterMetadata(cluster_id=cluster_id, brokers=brokers, topics=topics):
                 self._learn_ports(brokers)
+                self.topic_names.learn(topics)
                 if cluster_id is not None:
                     self.registry.learn_cluster(response.connection.server, cluster_id)
             case CoordinatorNodes(nodes=nodes):

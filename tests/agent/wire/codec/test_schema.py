@@ -136,6 +136,25 @@ def test_cluster(api_key: int, version: int) -> None:
     assert answer == m.ClusterMetadata(cluster_id="c" if knows else None, brokers=brokers)
 
 
+@each(f.METADATA)
+def test_topics_of_metadata(api_key: int, version: int) -> None:
+    rows = ({"name": "t", "topic_id": TOPIC, "partitions": ({"replica_nodes": (1, 2)},)},)
+    found = tell(api_key, version, cluster_id="c", brokers=(), topics=rows)
+
+    assert [name for _, name in found.topics] == (["t"] if version >= 10 else [])
+
+
+@pytest.mark.parametrize("number", [1, 3_000])
+def test_metadata_with_bad_or_many_topics_is_read_up_to_the_cluster(number: int) -> None:
+    rows = ({"name": "t", "topic_id": TOPIC, "partitions": ()},) * number
+    frame = f.answer(f.METADATA, 12, 1, cluster_id="c", brokers=(), topics=rows)[4:]
+    for size in (len(frame), len(frame) - 3 * number):  # 3 bytes a topic less: cut within topics
+        found = read_response(f.METADATA, 12, frame[:size])
+        whole = number == 1 and size == len(frame)
+        assert found.cluster_id == "c"
+        assert len(found.topics) == (1 if whole else 0)
+
+
 @each(f.CONSUMER_HEARTBEAT)
 def test_consumer_group_heartbeat(api_key: int, version: int) -> None:
     parts = ({"topic_id": TOPIC, "partitions": (0, 2)},)

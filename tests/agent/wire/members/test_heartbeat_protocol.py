@@ -7,7 +7,12 @@ from uuid import UUID
 import pytest
 
 from metrics.model.signals import Signal
-from tests.agent.wire.frames import CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT
+from tests.agent.wire.frames import (
+    CONSUMER_HEARTBEAT,
+    METADATA,
+    SHARE_HEARTBEAT,
+    STREAMS_HEARTBEAT,
+)
 from tests.agent.wire.talk import Talk, Wire, got
 
 TOPIC = UUID(int=7)
@@ -40,6 +45,20 @@ def talk() -> Talk:
     return talk
 
 
+def name_topic(talk: Talk) -> None:
+    """Let the client ask for metadata, which names the topic."""
+    row = {"name": "orders", "topic_id": TOPIC, "partitions": ({"leader_id": 1},)}
+    talk.ask(METADATA, 12)
+    talk.tell(cluster_id="c", topics=(row,))
+
+
+def partitions(talk: Talk, *owned: int) -> set[tuple[str, ...]]:
+    """Return what a member reports that is assigned some partitions."""
+    found = [*beat(talk, 5), *answer(talk, 6, *owned)]
+    found += [*beat(talk, 6, topic_partitions=given(*owned)), *answer(talk, 6)]
+    return {each.assigned for each in found if each.assigned}
+
+
 class TestConsumerGroup:
     def test_a_new_member_settles_when_its_report_is_accepted(self) -> None:
         talk = Wire().connect()
@@ -52,6 +71,20 @@ class TestConsumerGroup:
         assert got(answer(talk, 5)) == []
         assert got(beat(talk, 5, topic_partitions=given(0, 1))) == []
         assert got(answer(talk, 5)) == SYNC
+
+    def test_partitions_have_their_topics_name_where_metadata_has_shown_it(self) -> None:
+        talk = Wire().connect()
+        name_topic(talk)
+        beat(talk, 0, subscribed_topic_names=("t",), topic_partitions=())
+        answer(talk, 5)
+
+        assert partitions(talk, 0, 1) == {("orders-0", "orders-1")}
+
+    def test_topic_keeps_the_text_of_its_first_use(self, talk: Talk) -> None:
+        """Its partitions would look like ones that were lost, and others."""
+        name_topic(talk)
+
+        assert partitions(talk, 0) == {("AAAAAAAAAAAAAAAAAAAABw-0",)}
 
     @pytest.mark.parametrize("first", [0x00, 0xB0, 0xC0])  # the text begins with A, s, w
     def test_partitions_are_named_by_the_text_of_their_topics_id(self, first: int) -> None:
