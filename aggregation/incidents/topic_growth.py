@@ -7,6 +7,7 @@ nobody else has any, so a further partition is a new one.
 Source: incidents.md 1a.9.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ from aggregation.incidents.attributes import Attributes
 
 _AFTER_S = 1.0
 """A member reports its partitions a little after the end of the rebalance."""
+
+_GIVEN_UP_S = 5.0
+"""A leader that joins again for a topic gives all up; others hear of it by a heartbeat (3 s)."""
 
 _Topics = dict[str, set[int]]
 
@@ -31,7 +35,7 @@ def find_growth(attributes: Attributes, since: float, until: float) -> list[Topi
 
     None if members that are not seen may have some partitions.
     """
-    before = _topics_at(attributes, since)
+    before = _topics_at(attributes, since, given_up_since=since - _GIVEN_UP_S)
     after = _topics_at(attributes, until + _AFTER_S)
     is_whole = before and all(map(_is_whole, (*before.values(), *after.values())))
     if not is_whole or any(not before[topic] <= after.get(topic, set()) for topic in before):
@@ -43,12 +47,17 @@ def find_growth(attributes: Attributes, since: float, until: float) -> list[Topi
     ]
 
 
-def _topics_at(attributes: Attributes, at: float) -> _Topics:
-    """Return the numbers of the partitions that all members read before an instant, by topic."""
+def _topics_at(attributes: Attributes, at: float, given_up_since: float = float("inf")) -> _Topics:
+    """Return the numbers of the partitions that all members read before an instant, by topic.
+
+    Those that a member has given up in the last seconds count.
+    """
     found: _Topics = defaultdict(set)
     for changes in attributes.changes_of_member.values():
-        owned = next((each.owned for each in reversed(changes) if each.at < at), ())
-        for partition in owned:
+        index = bisect_left(changes, at, key=lambda each: each.at) - 1
+        if index > 0 and not changes[index].owned and changes[index].at >= given_up_since:
+            index -= 1
+        for partition in changes[index].owned if index >= 0 else ():
             topic, _, number = partition.rpartition("-")
             found[topic].add(int(number))
     return dict(found)

@@ -403,6 +403,30 @@ class TestKinds:
         assert kinds([found]) == [(K.METADATA_CHANGED, [])]
         assert found.detail == {}
 
+    @pytest.mark.parametrize(
+        ("given_up_at", "kind"), [(99.4, K.METADATA_CHANGED), (90.0, K.UNKNOWN)]
+    )
+    def test_topic_that_all_read_before_and_after_has_grown(
+        self, given_up_at: float, kind: IncidentKind
+    ) -> None:
+        """The leader joins again for it, without a word; the others hear of it later."""
+        (*_, found) = incidents(
+            reads(50.0, A, "t-0", "t-1"),
+            reads(50.0, B, "t-2", "t-3"),
+            reads(50.0, C, "t-4"),
+            reads(given_up_at, A),
+            signal(SignalKind.JOIN, 99.5, A),
+            *round_of(2, 100.0, B, C),
+            signal(SignalKind.SYNC, 100.6, A, generation=2),
+            reads(100.7, A, "t-0", "t-1"),
+            reads(100.7, B, "t-2", "t-3"),
+            reads(100.7, C, "t-4", "t-5"),
+        )
+
+        assert found.kind is kind
+        grown = [{"topic": "t", "before": 5, "after": 6}]
+        assert found.detail.get("topics") == (grown if kind is K.METADATA_CHANGED else None)
+
     def test_topics_that_came_went_or_grew_are_its_detail(self) -> None:
         words = (
             "cached metadata has changed from (version3: {t=[NO_RACKS, NO_RACKS], u=1}) at the"
