@@ -13,16 +13,17 @@ import logging
 import re
 import zlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from agent.hub.record_bounds import clip_record
 from agent.outputs.hub_push.push import MAX_BYTES, PATH
+from agent.request_bodies import BodyError, RequestBodies
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.position import decode_position, note_unusable
 from aggregation.live.fleet import Fleet
@@ -233,6 +234,7 @@ class PushEndpoint:
     wait_durable: WaitDurable
     has_room: Callable[[], bool]
     clock: Callable[[], float]
+    bodies: RequestBodies = field(default_factory=RequestBodies)
 
     @property
     def receiver(self) -> PushReceiver:
@@ -257,6 +259,13 @@ class PushEndpoint:
             raise _PushRefusedError(400, f"X-Spool: found {spool[:70]!r}, wanted a spool's name")
         return spool
 
+    async def _read_lines(self, request: Request) -> bytes:
+        try:
+            body = await self.bodies.read(request, MAX_BODY_BYTES)
+        except BodyError as error:
+            raise _PushRefusedError(error.status, str(error)) from error
+        return _decompress(body) if request.headers.get("content-encoding") == "gzip" else body
+
     async def _receive(self, request: Request, spool: str) -> int:
         """Apply a batch and wait until it is durable; return how many records are unreadable."""
         after = request.headers.get("x-after", "0")
@@ -264,7 +273,7 @@ class PushEndpoint:
             raise _PushRefusedError(400, f"X-After: found {after[:40]!r}, wanted a sequence number")
         if int(after) > self.receiver.last_seq(spool):  # a restart has forgotten what was not saved
             raise _PushRefusedError(409, f"wanted what comes after {self.receiver.last_seq(spool)}")
-        lines = await _read_body(request)
+        lines = await self._read_lines(request)
         if not self.has_room():  # nothing is taken that could be lost
             raise _PushRefusedError(503, "the hub's disk takes no records; send them again")
         before = self.receiver.health.unparsed
@@ -289,20 +298,6 @@ def with_spool(record: Sample, spool: str) -> Sample:
 
 def _spool_part(agent: str) -> str:
     return agent.rpartition("/")[2]
-
-
-async def _read_body(request: Request) -> bytes:
-    packed = bytearray()
-    try:
-        async for piece in request.stream():
-            packed += piece
-            if len(packed) > MAX_BODY_BYTES:
-                raise _PushRefusedError(413, f"wanted {MAX_BODY_BYTES} bytes or less")
-    except ClientDisconnect as error:
-        raise _PushRefusedError(400, "the body has not come whole") from error
-    if request.headers.get("content-encoding") != "gzip":
-        return bytes(packed)
-    return _decompress(bytes(packed))
 
 
 def _decompress(packed: bytes) -> bytes:

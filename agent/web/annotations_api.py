@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from agent.request_bodies import BodyError, RequestBodies
 from agent.web.rate_limit import RateLimit
 from agent.web.reload_auth import ANNOTATIONS
 from metrics.model.sample import (
@@ -55,7 +56,7 @@ def routes(
 
     ``refusal`` is the response to a request that may not post.
     """
-    limit = RateLimit(INTERVAL_S, BURST)
+    limit, bodies = RateLimit(INTERVAL_S, BURST), RequestBodies()
 
     async def post(request: Request) -> Response:
         refused = refusal(request)
@@ -66,13 +67,11 @@ def routes(
         wait_s = limit.take_or_wait_s()
         if wait_s:
             return _refuse("too many annotations", 429, {"Retry-After": str(math.ceil(wait_s))})
-        body = bytearray()
-        async for piece in request.stream():
-            body += piece
-            if len(body) > MAX_BYTES:
-                return _refuse(f"larger than {MAX_BYTES} bytes", 413)
         try:
-            record = read_annotation(bytes(body), cluster(), clock())
+            body = await bodies.read(request, MAX_BYTES)
+            record = read_annotation(body, cluster(), clock())
+        except BodyError as error:
+            return _refuse(str(error), error.status)
         except ValueError as error:
             return _refuse(str(error), 400)
         take([record])

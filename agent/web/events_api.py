@@ -1,12 +1,14 @@
 """``POST /api/v1/events`` and ``/api/v1/stats``: events and statistics of users' own processes."""
 
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from agent.request_bodies import BodyError, RequestBodies
 from agent.web.same_origin import is_foreign, is_forwarded, is_json, is_rebound
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ def has_own_token(find: FindSource, path: str) -> bool:
 def _route(
     find: FindSource, take: "Callable[[HttpSource, bytes, str, Request], int]"
 ) -> Callable[[Request], Awaitable[Response]]:
+    bodies = RequestBodies()
+
     async def post(request: Request) -> Response:
         source, sender = find(), request.client.host if request.client else ""
         if source is None:
@@ -45,7 +49,7 @@ def _route(
             source.check(sender, request.headers.get("authorization"))
             if source.config.token_file is None:
                 _check_without_token(request)
-            body = await _body(request, source)
+            body = await _body(bodies, request, source)
             return JSONResponse({"accepted": take(source, body, sender, request)}, 202)
         except PostRefusedError as error:
             source.count(error)
@@ -83,21 +87,25 @@ def _stats(source: "HttpSource", body: bytes, sender: str, request: Request) -> 
     return source.take_stats(body, sender, request.query_params.get("group"))
 
 
-async def _body(request: Request, source: "HttpSource") -> bytes:
+async def _body(bodies: RequestBodies, request: Request, source: "HttpSource") -> bytes:
     """Read the body, up to the limit.
 
     Raises:
-        RefusedError: it is too large.
+        PostRefusedError: it is too large, or does not come whole and in time.
 
     """
-    from agent.sources.http_events.source import refuse_too_large  # noqa: PLC0415 - as above
+    # imported by its own source
+    from agent.sources.http_events.source import (  # noqa: PLC0415
+        PostRefusedError,
+        refuse_too_large,
+    )
 
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > source.config.max_bytes:
-            raise refuse_too_large(source.config)
-    return bytes(body)
+    try:
+        return await bodies.read(request, source.config.max_bytes)
+    except BodyError as error:
+        if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            raise refuse_too_large(source.config) from error
+        raise PostRefusedError(error.status, "unfinished", str(error)) from error
 
 
 def _json(error: str, status: int, retry_after_s: int = 0) -> Response:

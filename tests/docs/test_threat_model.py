@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agent import request_bodies
 from agent.config import yaml_loader
 from agent.config.limits import LimitsConfig
 from agent.hub import push_receiver, recent_records
@@ -132,6 +133,8 @@ _FIGURES = {
     ],
     "web": [
         f"passwords of {basic_auth._MAX_PASSWORD_BYTES} bytes",
+        f"bodies that are being read {_mib(request_bodies.BODIES_BYTES_MAX)}",
+        f"a body {_seconds(request_bodies.BODY_TIMEOUT_S)}",
         f"a head {_seconds(http_protocol.HEAD_TIMEOUT_S)}",
         f"a response that is not read {_seconds(http_protocol.RESPONSE_TIMEOUT_S)}",
         f"{server.MAX_CONNECTIONS} connections and as many handshakes",
