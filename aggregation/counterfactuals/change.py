@@ -35,8 +35,11 @@ class PastIncidents(NamedTuple):
 
     @property
     def client_kind(self) -> ClientKind:
-        """The kind of the group's clients at the end of the period."""
-        return self.all[-1].client_kind
+        """The kind of the group's clients; an incident without a rebalance may not show it."""
+        kinds = (each.client_kind for each in reversed(self.all))
+        return next(
+            (kind for kind in kinds if kind is not ClientKind.CONSUMER), ClientKind.CONSUMER
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ def propose_static_membership(history: PastIncidents) -> Change | None:
         and each.is_planned
         and not each.is_static
         and each.absences
-        and setting_of(STATIC_ID, each.group_type, each.client_kind)
+        and setting_of(STATIC_ID, each.group_type, history.client_kind)
     ]
     session = read_session(history)
     now = session.seconds

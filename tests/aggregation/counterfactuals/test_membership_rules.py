@@ -117,8 +117,11 @@ def test_streams_keeps_its_assignor_and_has_a_protocol_of_its_own() -> None:
 
 
 def test_connect_has_neither_instance_ids_nor_records_nor_assignors() -> None:
-    found = each_alone(of_kind(ClientKind.CONNECT, "connect-1"))
+    facts = of_kind(ClientKind.CONNECT, "connect-1")
+    found = each_alone(facts)
     assert set(found) == {"rebalance.timeout.ms"}
     assert dict(found["rebalance.timeout.ms"].lines) == {
         "Connect": f"rebalance.timeout.ms={found['rebalance.timeout.ms'].proposed}"
     }
+    last_leave = incident("z", K.MEMBER_LEFT, rebalances=0, members=("connect-1",))
+    assert set(changes(*facts, last_leave)) <= {"rebalance.timeout.ms"}
