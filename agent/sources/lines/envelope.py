@@ -22,6 +22,7 @@ from agent.sources.lines.json_entry import (
     Json,
     JsonEntry,
     decode,
+    has_time,
     is_entry,
     read_entries,
 )
@@ -42,6 +43,8 @@ _CRI = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\dT\S{8,32}) (?P<stream>stdout|stderr) (?P<tag>[PF])(?::\S*)? ?",
     re.ASCII,
 )
+_AROUND = ("metadata", "meta", "extra")
+"""Objects beside the message that hold its time: Coralogix's, winston's of kafkajs."""
 _INSTANTS = (
     ("instant", "epochSecond", "nanoOfSecond"),  # log4j2's JsonLayout
     ("timestamp", "seconds", "nanos"),  # Google Cloud's agent
@@ -233,7 +236,8 @@ class Unwrapper:
                     return at
             elif isinstance(value, int | float) and not isinstance(value, bool):
                 return parse_epoch(value)
-        return None
+        inner = (found[key] for key in _AROUND if isinstance(found.get(key), dict))
+        return next((self.find_time(each, arrival_at) for each in inner if has_time(each)), None)
 
 
 def _strip_colours(text: str) -> str:

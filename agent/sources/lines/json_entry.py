@@ -22,6 +22,8 @@ Json = dict[str, Any]
 _REPR_MAX_CHARS = 1 << 16
 _HOLE = re.compile(r"\{[@$]?(\w{1,64})(?:,-?\d{1,4})?(?::[^{}]{1,64})?\}")
 """A value's place in a template of Serilog."""
+_LIBRDKAFKA = "[thrd:"
+_CLIENT = re.compile(r"[^\s#]{0,300}#consumer-\d{1,9}")
 TEMPLATES = ("@mt", "MessageTemplate", "messageTemplate")
 """Messages whose values stand apart: Serilog's, without a rendered one."""
 MESSAGES = (
@@ -42,7 +44,7 @@ _INNER_WRAPPERS = ("attributes", "fields")
 """The same, where the object itself has no message: Datadog's API, Rust's tracing."""
 _LISTS = (
     "logEvents", "events", "hits", "entries", "results", "data", "Items", "logs", "result",
-    "messages", "streams", "tables",
+    "messages", "streams", "tables", "list",
 )  # fmt: skip
 """Keys of a store's object around several entries."""
 TIMES = (
@@ -193,9 +195,14 @@ def _read_list(found: Json) -> Iterator[Json]:
 
 
 def _read_table(found: Json) -> Iterator[Json]:
-    """Yield the rows of a table whose columns are named apart: Azure's, Elasticsearch's SQL."""
+    """Yield the rows of a table whose columns are named apart.
+
+    Azure's, Elasticsearch's SQL and ES|QL, Splunk's JSON rows.
+    """
     names = [str(column["name"]) for column in _dicts(found, "columns") if "name" in column]
-    rows = found.get("rows")
+    fields, rows = found.get("fields"), found.get("rows", found.get("values"))
+    if not names and isinstance(fields, list):
+        names = list(map(str, fields))
     for row in rows if names and isinstance(rows, list) else ():
         if isinstance(row, list):
             yield dict(zip(names, row, strict=False))
@@ -281,8 +288,18 @@ def _read_text(found: Json, depth: int) -> JsonEntry | None:
             if entry is not None:
                 return _complete(entry, found)
             text = _fill(value, found) if "{" in value else value
+            text = _add_client(text, found) if _LIBRDKAFKA in text else text
             return JsonEntry(text, found, found, level_of(found), _logger_of(found))
     return None
+
+
+def _add_client(text: str, found: Json) -> str:
+    """Return a line of librdkafka behind its client's name, which a program may log as a field."""
+    if "#consumer-" in text:
+        return text
+    texts = (value for value in found.values() if isinstance(value, str))
+    name = next(filter(_CLIENT.fullmatch, texts), None)
+    return text if name is None else f"{name} {text}"
 
 
 def _fill(message: str, found: Json) -> str:

@@ -56,6 +56,16 @@ _WINDOWS_FIELD = re.compile(r"^\s*([A-Z][A-Za-z ]{1,32}?)\s*: (.*?)\s*$", re.MUL
 _WINDOWS_CREATED = re.compile(r"<TimeCreated SystemTime=['\"]([^'\"]{10,40})['\"]")
 _WINDOWS_HOST = re.compile(r"<Computer>([^<]{1,255})</Computer>")
 _WINDOWS_DATA = re.compile(r"<Data(?: [^>]*)?>(.*?)</Data>", re.DOTALL)
+_SPLUNK_HEAD = re.compile(rb"<results\b[^>]*>")
+_SPLUNK_HEAD_BYTES = 1_024
+_SPLUNK_RESULT = re.compile(r"<result\b[^>]*>(.*?)</result>", re.DOTALL)
+_SPLUNK_FIELD = re.compile(
+    r"<field k=['\"]([\w.]{1,64})['\"]>\s*"
+    r"(?:<value[^>]*>\s*<text>(.*?)</text>|<v\b[^>]*>(.*?)</v>)",
+    re.DOTALL,
+)
+_SPLUNK_MARK = re.compile(r"</?sg\b[^>]*>")
+"""Marks of what the search has found."""
 _XML_LEVEL = re.compile(r'<level>(\w+)</level>|level="(\w+)"')
 
 
@@ -70,9 +80,25 @@ def find_dump(head: bytes) -> Split | None:
         return _split_verbose
     if _RUBY_HEAD.match(text) is not None:
         return _split_ruby
-    if text.startswith(b"<") and _XML_HEAD.search(head) is not None:
-        return split_xml
+    if text.startswith(b"<") and (xml := _find_xml(text)) is not None:
+        return xml
     return _split_collector if _RECORD_HEAD.search(head) is not None else None
+
+
+def _find_xml(text: bytes) -> Split | None:
+    """Return the splitter of Splunk's export, or of a layout in XML."""
+    if _SPLUNK_HEAD.search(text, 0, _SPLUNK_HEAD_BYTES) is not None:
+        return _split_splunk
+    return None if _XML_HEAD.search(text) is None else split_xml
+
+
+def _split_splunk(data: bytes) -> Iterator[Any]:
+    """Yield the events of Splunk's export as XML."""
+    for result in _SPLUNK_RESULT.findall(data.decode(errors="replace")):
+        yield {
+            name: unescape(_SPLUNK_MARK.sub("", text or raw))
+            for name, text, raw in _SPLUNK_FIELD.findall(result)
+        }
 
 
 def _find_windows(text: bytes) -> Split | None:

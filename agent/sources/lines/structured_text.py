@@ -48,6 +48,8 @@ _LEVEL = re.compile(
     r"(?:\s+(?:\S+\.go:\d+|[\w.@/-]+:\d+)(?: >)?)?\s+"
 )
 _LOGGER = re.compile(r"^[\w.-]{1,64}: ")
+_PROGRAM = re.compile(r"^[a-z][\w./-]{0,63}: (?=[a-z])")
+"""What charm's and others' loggers write before each message."""
 _JSON_TAIL = re.compile(r"\s(?=\{\")")
 
 
@@ -106,6 +108,7 @@ def _split(head: str) -> tuple[str, str]:
         message = message.rpartition("\t")[2]
     if message.endswith(":"):  # hclog writes a logger before it, and a colon behind
         message = _LOGGER.sub("", message[:-1])
+    message = _PROGRAM.sub("", message)
     return "" if level is None else level[1], message
 
 

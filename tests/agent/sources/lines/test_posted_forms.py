@@ -56,6 +56,8 @@ def lines(form: Callable[[datetime, str], str]) -> str:
     return "\n".join(form(at, text) for at, text in EVENTS)
 
 
+FOUND = '<sg h="1">group</sg> '
+"""A word that Splunk's search has found."""
 DOCUMENTS = {
     "datadog-api": json.dumps(
         {
@@ -107,6 +109,56 @@ DOCUMENTS = {
     ),
     "cloudwatch-events": json.dumps(
         {"events": [{"timestamp": ms(at), "message": text} for at, text in EVENTS]}, indent=4
+    ),
+    "splunk-rows": json.dumps(
+        {
+            "preview": False,
+            "fields": ["_time", "host", "_raw"],
+            "rows": [[iso(at), "p-1", text] for at, text in NEWEST_FIRST],
+        }
+    ),
+    "splunk-xml": "<?xml version='1.0' encoding='UTF-8'?>\n<results preview='0'>\n"
+    + "\n".join(
+        f"<result offset='0'>\n<field k='_time'>\n<value><text>{iso(at)}</text></value>\n</field>"
+        "\n<field k='host'>\n<value><text>p-1</text></value>\n</field>\n<field k='_raw'>"
+        f"<v xml:space='preserve' trunc='0'>{text.replace('group ', FOUND)}</v></field>\n</result>"
+        for at, text in NEWEST_FIRST
+    )
+    + "\n</results>",
+    "elasticsearch-esql": json.dumps(
+        {
+            "columns": [
+                {"name": "@timestamp", "type": "date"},
+                {"name": "kubernetes.pod.name", "type": "keyword"},
+                {"name": "message", "type": "text"},
+            ],
+            "values": [[iso(at), "p-1", text] for at, text in NEWEST_FIRST],
+        }
+    ),
+    "signoz-api": json.dumps(
+        {
+            "data": {
+                "result": [
+                    {
+                        "queryName": "A",
+                        "list": [
+                            {
+                                "timestamp": iso(at),
+                                "data": {
+                                    "body": text,
+                                    "resources_string": {"k8s.pod.name": "p-1"},
+                                },
+                            }
+                            for at, text in NEWEST_FIRST
+                        ],
+                    }
+                ]
+            }
+        }
+    ),
+    "coralogix": "\n".join(
+        json.dumps({"metadata": {"timestamp": iso(at)}, "pod_name": "p-1", "text": text})
+        for at, text in NEWEST_FIRST
     ),
     "gcloud-yaml": yaml.safe_dump_all(
         (

@@ -54,6 +54,18 @@ def pairs(fields: dict[str, Any], key: str = "{}=") -> str:
     )
 
 
+def otlp(at: datetime, message: str, fields: dict[str, Any]) -> dict[str, Any]:
+    record = {
+        "timeUnixNano": str(round(at.timestamp() * 1000) * 1_000_000),
+        "body": {"stringValue": message},
+        "attributes": [
+            {"key": name, "value": {"stringValue": "<nil>" if v is None else str(v)}}
+            for name, v in fields.items()
+        ],
+    }
+    return {"scopeLogs": [{"logRecords": [record]}]}
+
+
 TERMINAL = "\x1b[36m{}\x1b[0m="
 CYAN = "\x1b[36m{}=\x1b[0m"
 FRANZ_LAYOUTS: dict[str, Layout] = {
@@ -68,11 +80,16 @@ FRANZ_LAYOUTS: dict[str, Layout] = {
         f"\x1b[36mINFO\x1b[0m[{t:%Y-%m-%dT%H:%M:%S}Z] {m:<44} {pairs(f, TERMINAL)}"
     ),
     "zap's short keys": lambda t, m, f: json.dumps({"L": "INFO", "T": iso(t), "M": m, **f}),
+    "charm with a prefix": lambda t, m, f: f"{t:%Y/%m/%d %H:%M:%S} INFO kafka: {m} {pairs(f)}",
+    "OTLP": lambda t, m, f: json.dumps({"resourceLogs": [otlp(t, m, f)]}),
     "a time behind": lambda t, m, f: f'level=info msg="{m}" label="" time={iso(t)} {pairs(f)}',
 }
 KAFKAJS_LAYOUTS: dict[str, Layout] = {
     "kafkajs": lambda t, m, f: json.dumps({"timestamp": iso(t), "message": m, **f}),
     "winston": lambda t, m, f: json.dumps({"message": m, "timestamp": iso(t), "extra": f}),
+    "winston, with kafkajs's time": lambda t, m, f: json.dumps(
+        {"level": "info", "message": m, "extra": {"timestamp": iso(t), "logger": "kafkajs", **f}}
+    ),
     "NestJS's JSON": lambda t, m, f: json.dumps(
         {"level": "log", "timestamp": iso(t), "message": {"message": m, **f}}
     ),

@@ -3,7 +3,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from agent.cli import main
 from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
@@ -170,3 +172,43 @@ def test_the_python_clients_logger_is_read_too() -> None:
     )
 
     assert _codes(_signals(line)) == [RebalanceStatus.UNKNOWN_MEMBER]
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [("[thrd:main]: {}", "Name"), ("MAXPOLL [thrd:main]: {}", "name")],
+)
+def test_name_that_a_program_logs_as_a_field_is_the_clients(
+    text: str, key: str, tmp_path: Path
+) -> None:
+    """So do Go's LogEvent as JSON and handlers of .NET and Node.js."""
+    lines = [
+        ("m1", 'Group "pay": updating member id "" -> "m1-11111111-2222-3333-4444-555555555555"'),
+        ("m2", 'Group "pay": updating member id "" -> "m2-11111111-2222-3333-4444-555555555555"'),
+        (
+            "m2",
+            (
+                "Application maximum poll interval (6000ms) exceeded by 55ms (adjust "
+                "max.poll.interval.ms for long-running message processing): leaving group"
+            ),
+        ),
+    ]
+    path = tmp_path / "app.log"
+    path.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "time": f"2026-11-20T13:20:0{second}Z",
+                    "message": text.format(line),
+                    key: f"{client}#consumer-1",
+                }
+            )
+            + "\n"
+            for second, (client, line) in enumerate(lines)
+        )
+    )
+
+    done = CliRunner().invoke(main, ["replay", "--source", "logs", "--timezone", "UTC", str(path)])
+
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(row["group"], row["client_id"], row["to"]) for row in rows] == [("pay", "m2", 5)]
