@@ -121,6 +121,7 @@ _FIGURES = {
     ],
     "statistics": [
         f"{_mib(statistics_lines.LINE_LIMIT)} a line",
+        f"half lines of all connections {_mib(unix_socket.HALF_LINES_MAX)}",
         _NAME,
         f"without a line for {statistics.FORGET_S / 60:g} minutes is forgotten",
         f"{unix_socket.MAX_CONNECTIONS} connections",

@@ -18,6 +18,8 @@ from agent.sources.statistics.line_parser import StatsParser
 
 MAX_CONNECTIONS = 256
 RETRY_S = 5.0
+HALF_LINES_MAX = 16 << 20
+"""Of all connections: four of the longest lines; a line of some KB comes whole as a rule."""
 _BLOCK_BYTES = 1 << 16
 _PEER = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
@@ -34,6 +36,8 @@ class StatsSocket:
         self.health = SourceHealth()
         self._path, self._parser, self._clock = Path(path), parser, clock
         self._open: set[asyncio.Task[None]] = set()
+        self._halves: dict[asyncio.Task[None], int] = {}
+        """Bytes of a line without its end, the longest silent connection first."""
         self._reported_error = ""
 
     async def run(self, emit: Emit, _: Detach) -> None:
@@ -96,13 +100,26 @@ class StatsSocket:
         try:
             while data := await reader.read(_BLOCK_BYTES):
                 self._handle_data(parser, data, emit)
+                self._bound_halves(task, parser.pending)
                 await asyncio.sleep(0)  # a writer that never stops delays no other
         except ConnectionError:
             self._count("connection")
         finally:
             self._open.discard(task)
+            self._halves.pop(task, None)
             parser.interpreter.end()
             writer.close()
+
+    def _bound_halves(self, task: asyncio.Task[None], size: int) -> None:
+        """End the longest silent connections while half lines of all have too many bytes."""
+        self._halves.pop(task, None)
+        if size:
+            self._halves[task] = size
+        while sum(self._halves.values()) > HALF_LINES_MAX:
+            silent = next(iter(self._halves))
+            del self._halves[silent]
+            self._count("half_lines")
+            silent.cancel()
 
     def _handle_data(self, parser: StatsParser, data: bytes, emit: Emit) -> None:
         unread, long, evicted = parser.counts.unread, parser.counts.long, parser.eviction_count

@@ -380,6 +380,34 @@ def test_a_socket_with_too_many_writers_lets_no_more_in(
     assert bench.source.health.errors == {"too_many_connections": 1}
 
 
+def test_half_lines_of_all_writers_are_bounded_and_the_longest_silent_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """256 writers that send most of a line and stop would have a GiB."""
+    monkeypatch.setattr(stats_socket, "HALF_LINES_MAX", 1_000)
+    path = tmp_path / "stats.sock"
+    bench = Bench(path)
+
+    async def play(bench: Bench) -> None:
+        await bench.until(path.exists)
+        peers = []
+        for count in range(1, 4):
+            reader, writer = await asyncio.open_unix_connection(path)
+            peers.append((reader, writer))
+            writer.write(b"x" * 400)
+            await bench.until(lambda: bench.source.health.read_bytes == 400 * count)  # noqa: B023
+        assert await peers[0][0].read() == b""
+        peers[2][1].write(b"\n" + Client().says())
+        await bench.until(lambda: bool(bench.signals))
+        for _, writer in peers:
+            writer.close()
+            await writer.wait_closed()
+
+    bench.run(play)
+
+    assert bench.source.health.errors == {"half_lines": 1}
+
+
 def test_a_file_goes_on_after_a_restart(tmp_path: Path) -> None:
     path, client = tmp_path / "stats.jsonl", Client()
     path.write_bytes(client.says(count=1))
