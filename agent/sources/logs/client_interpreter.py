@@ -337,7 +337,13 @@ class ClientInterpreter:
         return out
 
     def _move(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
-        """Report the partitions that the client reads from now on; too many are not known."""
+        """Report the partitions that the client reads from now on; too many are not known.
+
+        Nor is known which of several processes reads them.
+        """
+        if client.is_mixed:
+            self._forget_partitions(client)
+            return []
         before, assigned = client.partition_chars, client.move(event)
         self._resize(client.partition_chars - before)
         if len(assigned) > NAMED_MAX or self.budget.is_exceeded:

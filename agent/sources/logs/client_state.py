@@ -6,14 +6,13 @@ or from before a leave, the leave that follows a poll timeout, a revocation duri
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import msgspec
 from msgspec.structs import replace
 
 from agent.sources.lines.dialect import CLASSIC, Action, LogEvent, Rule
+from agent.sources.logs.partition_lists import read_partitions
 from metrics.model.names import clip_name
-from metrics.model.partitions import is_partition
 from metrics.model.sample import clip_reason
 from metrics.model.signals import Member, Signal, SignalKind, streams_thread
 from metrics.model.status import RebalanceStatus
@@ -250,11 +249,11 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
         added, revoked = event.captures.get("added"), event.captures.get("revoked")
         owned = event.captures.get("owned")
         if owned is not None:
-            self.partitions = set(_tasks(owned))
+            self.partitions = set(read_partitions(owned))
         if added:
-            self.partitions |= _names(added)
+            self.partitions |= read_partitions(added)
         if revoked:
-            self.partitions -= _names(revoked)
+            self.partitions -= read_partitions(revoked)
         return tuple(sorted(self.partitions))
 
     def announce(self, event: LogEvent, at: float, *, is_valid: bool) -> None:
@@ -360,14 +359,3 @@ def _group_type(rule: Rule, member: Member) -> str:
     if rule.group_type == "consumer" and streams_thread(member.client_id) is not None:
         return "streams"  # KIP-1071 has the texts of KIP-848; only the client's name differs
     return rule.group_type
-
-
-def _tasks(text: str) -> frozenset[str]:
-    """Return the tasks in a list such as ``{0_1, 0_3}``, as the wire names them: ``0-1``."""
-    return frozenset(filter(is_partition, text.strip("{}").replace("_", "-").split(", ")))
-
-
-@lru_cache(maxsize=8)
-def _names(text: str) -> frozenset[str]:
-    """Return the partitions in a list such as ``[orders-0, orders-1]``."""
-    return frozenset(filter(is_partition, text.strip("[] ").split(", ")))

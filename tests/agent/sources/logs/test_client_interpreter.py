@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -648,6 +649,11 @@ class TestClientsWithoutNames:
         assert got(found) == ["sync", "sync"]
 
 
+def reads(found: Sequence[Signal]) -> list[tuple[str, ...]]:
+    """Return the partitions that signals report."""
+    return [signal.assigned for signal in found if signal.assigned is not None]
+
+
 class TestPython:
     UUID = "0a1b2c3d-0000-1111-2222-0123456789ab"
 
@@ -674,6 +680,48 @@ class TestPython:
         )
 
         assert got(found) == ["2", "10", "sync"]
+
+    def test_an_eager_member_gives_all_up_before_it_joins(self) -> None:
+        zero, one = (f"TopicPartition(topic='t', partition={number})" for number in range(2))
+        for client in (
+            f"Successfully joined group g <Generation 1 (member_id: m-{self.UUID}, protocol: x)>",
+            f"Joined group 'g' (generation 1) with member_id m-{self.UUID}",  # aiokafka
+            "Successfully joined group g with generation 1",  # kafka-python 2.1
+        ):
+            found = signals(
+                "Revoking previously assigned partitions set() for group g",
+                client,
+                f"Setting newly assigned partitions {{{zero}, {one}}} for group g",
+                f"Revoking previously assigned partitions frozenset({{{one}, {zero}}}) for group g",
+                f"Setting newly assigned partitions {{{one}}} for group g",
+                f"Revoking previously assigned partitions {{{one}}} for group g on close",
+            )
+
+            assert reads(found) == [("t-0", "t-1"), (), ("t-1",), ()]
+
+    def test_a_cooperative_member_reads_what_it_is_assigned(self) -> None:
+        zero, one = (f"{{TopicPartition(topic='t', partition={number})}}" for number in range(2))
+        complete = "Cooperative rebalance complete for group g: owned="
+        found = signals(
+            f"Received member id m-{self.UUID} for group g; will retry join-group",
+            f"{complete}set(), assigned={zero}, revoked=set(), added={zero}",
+            f"{complete}{zero}, assigned={one}, revoked={zero}, added={one}",
+            f"{complete}{one}, assigned=set(), revoked={one}, added=set()",
+        )
+
+        assert reads(found) == [("t-0",), ("t-1",), ()]
+
+    def test_of_two_consumers_of_a_group_nobody_knows_who_reads_what(self) -> None:
+        two = [
+            f"Successfully joined group g <Generation 1 (member_id: {client}-{self.UUID},"
+            " protocol: range)>"
+            for client in "mn"
+        ]
+        takes = (
+            "Setting newly assigned partitions {TopicPartition(topic='t', partition=0)} for group g"
+        )
+
+        assert reads(signals(*two, takes, takes)) == []
 
     def test_a_line_that_names_nobody_is_the_only_clients(self) -> None:
         joined = [
@@ -839,17 +887,15 @@ class TestAssignments:
             says("Lost previously assigned partitions t-0"),
         )
 
-        assigned = [signal.assigned for signal in found if signal.assigned is not None]
-        assert assigned == [("t-0", "t-1"), ("t-0",), ("t-0",), ()]
+        assert reads(found) == [("t-0", "t-1"), ("t-0",), ("t-0",), ()]
 
     def test_new_member_has_no_partitions_until_it_is_assigned_some(self) -> None:
         """A process that was killed logs no revocation; its successor may get the same ones."""
         takes_one = says("Adding newly assigned partitions: t-0")
-        rejoins = says("Request joining group due to: need to re-join with the given member-id: m")
+        rejoins = says("Request joining group due to: need to re-join with the given member-id")
         found = signals(says(synced(1)), takes_one, rejoins, says(synced(2)), takes_one)
 
-        assigned = [signal.assigned for signal in found if signal.assigned is not None]
-        assert assigned == [("t-0",), (), ("t-0",)]
+        assert reads(found) == [("t-0",), (), ("t-0",)]
 
     def test_a_report_stands_behind_the_sync_that_it_follows(self) -> None:
         found = signals(says(synced(1)), says("Adding newly assigned partitions: t-0"))

@@ -1,0 +1,37 @@
+"""Lists of partitions, as clients print them.
+
+Each form is read by the shape of its members, whatever stands around them::
+
+    [orders-0, orders-1]                                    Java
+    {0_1, 0_3}                                              tasks of Streams; the wire has 0-1
+    frozenset({TopicPartition(topic='orders', partition=0)})  Python; Python 2 writes u'orders'
+    orders[0 1], payments[3]                                franz-go
+    {"orders":[0,1],"payments":[3]}                         kafkajs
+"""
+
+import re
+from functools import lru_cache
+
+from metrics.model.partitions import is_partition
+
+_NUMBERS = re.compile("[0-9]{1,10}")
+_OF_PYTHON = re.compile(r"topic=u?'([\w.-]{1,249})', partition=([0-9]{1,10})\)", re.ASCII)
+_OF_TOPICS = re.compile(r'(?<![\w.-])([\w.-]{1,249})"?:? ?\[([0-9 ,]+)\]', re.ASCII)
+
+
+@lru_cache(maxsize=8)
+def read_partitions(text: str) -> frozenset[str]:
+    """Return the partitions of a list, as ``orders-0``."""
+    named = _OF_PYTHON.findall(text)
+    if named:
+        return frozenset(f"{topic}-{number}" for topic, number in named)
+    by_topic = _OF_TOPICS.findall(text)
+    if by_topic:
+        return frozenset(
+            f"{topic}-{number}"
+            for topic, numbers in by_topic
+            for number in _NUMBERS.findall(numbers)
+        )
+    if text.startswith("{"):
+        text = text.strip("{}").replace("_", "-")
+    return frozenset(filter(is_partition, text.strip("[] ").split(", ")))
