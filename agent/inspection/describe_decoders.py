@@ -186,7 +186,7 @@ def _read_registry(metadata: bytes, assignment: bytes) -> _Content:
 def _read_json(data: bytes) -> dict[str, Any]:
     try:
         content = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 

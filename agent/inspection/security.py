@@ -149,5 +149,5 @@ def _request_token(url: str, form: Mapping[str, str], headers: dict[str, str], s
         raise RefusedError(text, "password") from error
     except OSError as error:
         raise UnreachableError(f"{url} does not respond: {error}", "unreachable") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise RefusedError(f"{url} responds without an access_token", "password") from error

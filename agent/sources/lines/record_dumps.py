@@ -210,7 +210,7 @@ def _split_ruby(data: bytes) -> Iterator[Any]:
     text = _RUBY_KEY.sub(r'\1"\2": ', data.decode(errors="replace"))
     text = _RUBY_NIL.sub(": null", _RUBY_TIME.sub(r': "\1"', text))
     for piece in re.split(r"(?m)(?<=^\})\s*$", text):
-        with contextlib.suppress(ValueError):  # one that breaks off
+        with contextlib.suppress(ValueError, RecursionError):  # one that breaks off
             yield json.loads(piece, strict=False)
 
 

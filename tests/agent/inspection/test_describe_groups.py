@@ -266,7 +266,9 @@ def test_schema_registries_are_described_with_url_and_leader(leader: str) -> Non
     assert registry.members[0].url == "https://sr1:8081"
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"no json", b'{"host": 1}', b'{"master": 2}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"no json", b'{"host": 1}', b'{"master": 2}', b"[" * 50_000]
+)
 def test_an_unknown_format_of_a_schema_registry_adds_nothing(content: bytes) -> None:
     group = Group(protocol="sr", members={"sr-1": {}}, content={"sr-1": (content, content)})
     with Simulated({"schema-registry": group}) as cluster:

@@ -19,7 +19,8 @@ class TokenEndpoint(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         form = self.rfile.read(int(self.headers["Content-Length"])).decode()
         known = self.headers["Authorization"] == "Basic YWdlbnQ6cytl" or "=a.signed.jwt" in form
-        body = json.dumps({"access_token": f"token of {form}"}) if self.path == "/token" else "{}"
+        token = json.dumps({"access_token": f"token of {form}"})
+        body = {"/token": token, "/deep": "[" * 100_000}.get(self.path, "{}")
         self.send_response(200 if known else 401)
         self.end_headers()
         self.wfile.write(body.encode())
@@ -131,6 +132,8 @@ def test_an_endpoint_that_refuses_or_is_none_is_named(idp: str) -> None:
         fetch_token(f"{idp}/token", "agent", "wrong")
     with pytest.raises(RefusedError, match="responds without an access_token"):
         fetch_token(f"{idp}/other", "agent", "s e")
+    with pytest.raises(RefusedError, match="responds without an access_token"):
+        fetch_token(f"{idp}/deep", "agent", "s e")
     with pytest.raises(UnreachableError, match="does not respond"):
         fetch_token("http://127.0.0.1:1/token", "agent", "s e")
     with pytest.raises(ConfigError, match="wanted http:// or https://"):

@@ -103,3 +103,25 @@ def test_line_without_a_message_is_no_field(text: str) -> None:
 )
 def test_record_whose_begin_is_not_there_has_no_head(text: str, before: bytes) -> None:
     assert find_head(before, text) is None
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "a: 2026-99-99",
+        "a: !!int x",
+        "a: !!timestamp x",
+        "a: " + "9" * 5_000,
+        "a: " + "[" * 4_000,
+        "a: &a [*a]",
+        "? [a]\n: b",
+        "a: '",
+    ],
+)
+def test_any_yaml_before_a_message_is_read_or_is_none(field: str) -> None:
+    """One line with a date that is none ended the source."""
+    before = f"---\ntimeMillis: 1795600000000\n{field}\n".encode()
+
+    head = find_head(before, 'message: "x"')
+
+    assert head is None or head["timeMillis"] == 1_795_600_000_000
