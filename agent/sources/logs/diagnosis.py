@@ -26,6 +26,11 @@ _AT_DEFAULT_LEVEL = (
 _WITH_DEBUG = "librdkafka with debug, of which these lines show no join and no cause"
 _DROP = re.compile(rb"Application maximum poll interval")
 _JAVA = "org.apache.kafka.clients.consumer"
+_FRAMEWORKS = (
+    rb"\.camel\.component\.kafka|\b(?:akka|pekko)\.kafka|\bkafka\.pubsub\.|nifi\.processors\.kafka"
+    rb"|io\.helidon\.messaging\.connectors\.kafka|io\.vertx\.kafka|vert\.x-kafka-consumer"
+)
+"""Camel, Akka and Pekko, NiFi, Helidon and Vert.x."""
 _MARKS = (
     (
         rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x4d\x3c\xb2\xa1|\x0a\x0d\x0d\x0a)",
@@ -41,16 +46,37 @@ _MARKS = (
         "a broker's log: use --source broker_log",
     ),
     (
+        rb"Defaulting to no-operation \(NOP\)",
+        (
+            "SLF4J without a provider, so Java's clients print nothing: add one, as "
+            f"logback-classic, with the logger {_JAVA} at INFO"
+        ),
+    ),
+    (
         rb"SRMSG\d{5}|io\.smallrye\.reactive\.messaging\.kafka|\(powered by Quarkus",
         f'Quarkus mutes Kafka\'s clients: set quarkus.log.category."{_JAVA}".level=INFO',
     ),
     (
-        rb"org\.springframework\.kafka|KafkaMessageListenerContainer|\.s\.k\.l\.",
+        (
+            rb"org\.springframework\.kafka|KafkaMessageListenerContainer|KafkaMessageChannelBinder"
+            rb"|\.s\.k\.l\."
+        ),
         f"Spring, whose Kafka clients print nothing here: set logging.level.{_JAVA}=INFO",
     ),
     (
         rb"io\.micronaut\.",
         f"Micronaut: set logger.levels.{_JAVA}=INFO, and write it to this log",
+    ),
+    (
+        _FRAMEWORKS,
+        f"a framework whose Kafka clients print nothing here: set the logger {_JAVA} to INFO",
+    ),
+    (
+        rb"\] (?:Assigned|Subscribed) to partition\(s\): ",
+        (
+            "a consumer that assigns its partitions itself, as Flink's and Spark's do: its group "
+            "never rebalances"
+        ),
     ),
     (
         rb"\[Consumer clientId=[^\n]{0,512}[a-z,]\s?\n(?:[a-z]{2,16} |Generation\{|memberId=)",
@@ -72,12 +98,31 @@ _MARKS = (
     (rb"\bSESSTMOUT\b", _AT_DEFAULT_LEVEL),
     (rb"[\s(]join[- ]state ", _WITH_DEBUG),
     (
+        rb"\bStorageKafka2? \(|> KafkaConsumer \(",
+        "ClickHouse, whose librdkafka is at its default level: set debug to cgrp within <kafka>",
+    ),
+    (
+        rb"vector::sources::kafka|component_type=\"?kafka",
+        (
+            "Vector, whose librdkafka is at its default level: set librdkafka_options.debug=cgrp, "
+            "and VECTOR_LOG=librdkafka=debug"
+        ),
+    ),
+    (
         rb"rdkafka|#consumer-\d|confluent_kafka|\[thrd:|Confluent\.Kafka|Local: Maximum appl",
         _AT_DEFAULT_LEVEL,
     ),
     (
         rb"kafkajs|\[ConsumerGroup\] |\[Runner\] The group|Response Heartbeat\(key: 12,",
         f"kafkajs: its logger must keep the fields groupId and memberId, else {_WIRE}",
+    ),
+    (
+        rb"\bKafka::[A-Z]\w+|\bruby-kafka\b",
+        f"ruby-kafka: set its logger to INFO, else {_WIRE}",
+    ),
+    (
+        "\u0192a\u00b5S\u2020|\\bfaust\\b".encode(),
+        f"Faust, whose client is aiokafka: start it with -l info, else {_WIRE}",
     ),
     (
         rb"aiokafka|kafka\.(?:coordinator|consumer\.)|Heartbeat poll expired|local member_id was",
@@ -93,6 +138,7 @@ _FINDERS = tuple((re.compile(mark), text) for mark, text in _MARKS)
 _CONSUMERS = re.compile(
     rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4)|\"rebalance_cnt\"|\"cgrp\": ?\{"
     rb"|\[GroupCoordinator |\[GroupMetadataManager |SRMSG18257|KafkaMessageListenerContainer"
+    rb"|" + _FRAMEWORKS + rb"|StorageKafka2? \(|vector::sources::kafka"
     rb"|io\.micronaut\.configuration\.kafka|consumergroup/|Group member \(.{0,200}coor=#PID"
     rb"|\[(?:ConsumerGroup\] |Runner\] The group)|beginning heartbeat loop|heartbeat errored"
     rb"|kafka\.coordinator(?:\.consumer)?(?![.\w])|aiokafka\.consumer|local member_id was"

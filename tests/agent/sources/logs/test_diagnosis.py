@@ -95,6 +95,28 @@ def test_replicas_without_member_ids_are_noted_by_their_generation(
     assert [note[:41] for note in notes] == ["several processes write as client c: name"] * is_told
 
 
+FRAMEWORKS = {
+    "SLF4J: Defaulting to no-operation (NOP) logger implementation": "SLF4J without a provider",
+    "INFO o.apache.camel.component.kafka.KafkaFetchRecords : Subscribing": "a framework",
+    "[INFO] [org.apache.pekko.kafka.internal.SingleSourceLogic] Assigned: in-0": "a framework",
+    "INFO o.a.n.p.kafka.pubsub.ConsumeKafka_2_6 Created new consumer": "a framework",
+    "WARNING io.helidon.messaging.connectors.kafka.KafkaPublisher Failed": "a framework",
+    "INFO o.s.c.s.b.k.KafkaMessageChannelBinder$2 : partitions revoked: [in-0]": "Spring",
+    "INFO [Consumer clientId=f-0, groupId=f] Assigned to partition(s): in-0": "a consumer that ass",
+    "<Trace> StorageKafka (db.q): Rebalance initiated. Revoking partitions": "ClickHouse",
+    "INFO source{component_type=kafka}: vector::sources::kafka: Consuming": "Vector",
+    '[warn]: #0 [in] failed to consume messages. error="Kafka::UnknownMemberId"': "ruby-kafka",
+    "\u250c\u0192a\u00b5S\u2020 v0.11.3\u252c\u2500 kafka://localhost": "Faust",
+}
+
+
+@pytest.mark.parametrize("line", FRAMEWORKS)
+def test_framework_is_named_with_its_remedy(line: str) -> None:
+    (note,) = diagnose(line.encode(), ParserCounts(), 0)
+
+    assert note.startswith(f"no line of a known client was read; it looks like {FRAMEWORKS[line]}")
+
+
 JOINED = "2026-11-20 13:20:0{}.123 INFO Joined group 'g' (generation {}) with member_id {}"
 
 
