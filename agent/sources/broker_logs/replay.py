@@ -8,6 +8,7 @@ from agent.sources.base import TICK_S, Tick
 from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpreter
 from agent.sources.broker_logs.membership import GroupTable
 from agent.sources.broker_logs.source import create_broker_dialects
+from agent.sources.lines.line_faults import find_time_faults, find_width_faults, read_first_line
 from agent.sources.lines.line_parser import LineParser, ParsedLine
 from agent.sources.lines.recordings import Recording, recordings
 from agent.sources.lines.replay import read_events, read_log
@@ -16,6 +17,30 @@ from metrics.model.signals import Signal
 
 _FENCED = re.compile(rb"will respond with instance fenced error")
 _UNKNOWN = "found no line of a broker's group coordinator"
+_COORDINATOR = "kafka.coordinator.group and org.apache.kafka.coordinator.group"
+_MARKS = (
+    (
+        rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x4d\x3c\xb2\xa1|\x0a\x0d\x0d\x0a)",
+        "a capture: use --source pcap",
+    ),
+    (rb'"rebalance_cnt"|"cgrp": ?\{', "statistics of librdkafka: use --source stats"),
+    (
+        (
+            rb"\[(?:Share)?Consumer (?:instanceId|clientId)=|\[Worker clientId=|\[thrd:"
+            rb"|stream-thread \[|\[ConsumerGroup\] |kafka\.coordinator\b(?!\.)"
+            rb"|aiokafka\.consumer|heartbeat errored"
+        ),
+        "a client's log: use --source logs",
+    ),
+    (
+        (
+            rb"\(kafka\.|\[(?:Kafka|Broker|Raft|Shared)Server|\[ReplicaManager |\[BrokerLifecycle"
+            rb"|ControllerServer|org\.apache\.kafka\.(?:image|controller|raft|metadata|storage)"
+        ),
+        f"a broker's log without it: set the loggers {_COORDINATOR} to INFO",
+    ),
+)
+_FINDERS = tuple((re.compile(mark), text) for mark, text in _MARKS)
 
 
 def line_parsers(paths: Sequence[str], options: ReplayOptions) -> dict[Recording, LineParser]:
@@ -64,6 +89,14 @@ def _read_lines(
 
 def _diagnose(sample: bytes, parser: LineParser) -> Iterator[str]:
     if not parser.counts.events:
-        yield _UNKNOWN
+        yield f"{_UNKNOWN}; it looks like {_describe(sample)}"
+    yield from find_time_faults(parser.counts)
+    yield from find_width_faults(sample)
     if _FENCED.search(sample):
         yield "a static member was fenced: two clients have the same group.instance.id"
+
+
+def _describe(sample: bytes) -> str:
+    found = next((text for finder, text in _FINDERS if finder.search(sample)), None)
+    first = read_first_line(sample)
+    return found or (f"no log of a broker ({first!r})" if first else "an empty file")

@@ -8,12 +8,10 @@ framework mutes, of other sources' files and of missing times. Each finding name
 import re
 from collections.abc import Iterator
 
+from agent.sources.lines.line_faults import find_time_faults, find_width_faults, read_first_line
 from agent.sources.lines.line_parser import LineParser, ParserCounts
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_state import ClientState
-
-_RAN_BACK_S = 30.0
-"""Threads of a process write out of order by less than this."""
 
 _NEWEST = (4, 4)
 """The newest Kafka that the dialects were recorded with."""
@@ -148,10 +146,6 @@ _CONSUMERS = re.compile(
 )
 """Marks of a consumer or of another source's file: a producer's log names Kafka, too."""
 _FENCED = re.compile(rb"FENCED_INSTANCE_ID|fenced by (?:an)?other|group instance id .{0,80} fenced")
-_FIRST_LINE_CHARS = 80
-_DIGIT = re.compile(rb"\d")
-_MIN_WIDTH, _MIN_ENDS, _END_BYTES = 60, 4, 12
-"""Lines of one length by chance end alike: they are one message again."""
 
 
 def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
@@ -186,18 +180,7 @@ def diagnose(
             f"{counts.events} lines of a client were read, and no member came of them: none shows "
             f"a join or a cause with its group; it looks like {_describe(sample)}"
         )
-    if counts.untimed:
-        yield (
-            f"{counts.untimed} of {counts.events} lines have no time that is understood: the time "
-            "of the file's last change stands for theirs, and durations mean nothing"
-        )
-    if counts.ahead:
-        yield f"{counts.ahead} lines have a time more than a day ahead of the file: see --timezone"
-    if counts.ran_back_s >= _RAN_BACK_S and not counts.untimed:
-        yield (
-            f"times run back by up to {counts.ran_back_s:.0f} s: later lines have the time of the "
-            "line before; logs that stand one after the other belong into files of their own"
-        )
+    yield from find_time_faults(counts)
     if mixed:
         yield (
             f"several processes write as {', '.join(mixed)}: names, member ids or generations come "
@@ -207,7 +190,7 @@ def diagnose(
     if _FENCED.search(sample):
         yield "a client was fenced: another one has the same group.instance.id, and this one dies"
     yield from _diagnose_version(sample)
-    yield from _diagnose_width(sample)
+    yield from find_width_faults(sample)
 
 
 def _name(client: ClientState) -> str:
@@ -226,10 +209,9 @@ def _describe(sample: bytes) -> str:
     for finder, text in _FINDERS:
         if finder.search(sample):
             return text
-    first = next((line for line in sample.splitlines() if line.strip()), b"")
-    if not first:
+    text = read_first_line(sample)
+    if not text:
         return "an empty file"
-    text = first.decode(errors="replace").strip()[:_FIRST_LINE_CHARS]
     return f"no client of Kafka ({text!r}); rebalance-agent dialects lists those that are known"
 
 
@@ -237,15 +219,6 @@ def _diagnose_level(sample: bytes) -> Iterator[str]:
     """Yield what a log lacks that shows a drop of a client that it never names."""
     if _DROP.search(sample):
         yield f"a member is dropped, and nothing else is shown: {_AT_DEFAULT_LEVEL}"
-
-
-def _diagnose_width(sample: bytes) -> Iterator[str]:
-    """Yield at which width the lines are cut: the longest ones have one length and many ends."""
-    lines = sample.splitlines()[:-1]
-    width = max(map(len, lines), default=0)
-    ends = {_DIGIT.sub(b"0", line[-_END_BYTES:]) for line in lines if len(line) == width}
-    if width >= _MIN_WIDTH and len(ends) >= _MIN_ENDS:
-        yield f"lines are cut at {width} characters: what stood behind is lost, and may be a cause"
 
 
 def _diagnose_version(sample: bytes) -> Iterator[str]:

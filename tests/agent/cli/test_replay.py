@@ -220,7 +220,13 @@ def test_a_file_that_does_not_unpack_is_an_error(tmp_path: Path) -> None:
                 "those that are known"
             ),
         ),
-        ("broker_log", "found no line of a broker's group coordinator"),
+        (
+            "broker_log",
+            (
+                "found no line of a broker's group coordinator; it looks like no log of a broker "
+                "('2026-11-21 06:00:00,000 INFO something else')"
+            ),
+        ),
         ("stats", "found no statistics of librdkafka, which are JSON, an object a line"),
     ],
 )
@@ -234,6 +240,32 @@ def test_a_file_of_which_nothing_is_known_is_said_to_be_one(
 
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == f"{log}: {wanted}\n"
+
+
+BROKER = "INFO [GroupCoordinator 0]: Group g with generation 7 is now empty"
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("[2026-11-20 13:20:05,123] INFO [Consumer clientId=c, groupId=g] x", "--source logs"),
+        ('{"name":"rdkafka#consumer-1","rebalance_cnt":0}', "--source stats"),
+        (
+            "[2026-11-20 13:20:05,123] INFO [KafkaServer id=0] started",
+            "set the loggers kafka.coord",
+        ),
+        (f"somewhen {BROKER}", "1 of 1 lines have no time that is understood"),
+        (f"[2040-11-20 13:20:05,123] {BROKER}", "1 lines have a time more than a day ahead"),
+    ],
+)
+def test_what_is_wrong_with_a_brokers_log_is_said(line: str, wanted: str, tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(f"{line}\n")
+
+    result = CliRunner().invoke(replay, ["--source", "broker_log", "--timezone", "UTC", str(log)])
+
+    assert result.exit_code == 0
+    assert wanted in result.stderr
 
 
 CONSUMER = "2026-11-20 13:20:05,123 INFO [Consumer clientId=c, groupId=g]"
