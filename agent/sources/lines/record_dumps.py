@@ -46,8 +46,8 @@ _XML_TEXT = re.compile(
 )
 _XML_MARK = re.compile(r"</?[\w:]{1,32}>|<!\[CDATA\[|\]\]>|\s+")
 _THROWN_MAX_CHARS = 1_024
-_XML_INSTANT = re.compile(r'<Instant epochSecond="(\d+)" nanoOfSecond="(\d+)"')
-_XML_MILLIS = re.compile(r'<millis>(\d+)</millis>|(?:timestamp|timeMillis)="(\d+)"')
+_XML_INSTANT = re.compile(r'<Instant epochSecond="(\d{1,18})" nanoOfSecond="(\d{1,9})"')
+_XML_MILLIS = re.compile(r'<millis>(\d{1,18})</millis>|(?:timestamp|timeMillis)="(\d{1,18})"')
 _WINDOWS_XML = re.compile(rb"<Event xmlns=.http://schemas\.microsoft\.com/win/")
 _WINDOWS_HEAD_BYTES = 1_024
 _WINDOWS_EVENT = re.compile(rb"Event\[\d+\]:?\s*\n\s+Log Name:")

@@ -105,6 +105,15 @@ def test_record_whose_begin_is_not_there_has_no_head(text: str, before: bytes) -
     assert find_head(before, text) is None
 
 
+def test_a_number_without_end_in_xml_is_no_time() -> None:
+    before = f'<Event>\n<Instant epochSecond="1" nanoOfSecond="{"9" * 5_000}"/>\n'.encode()
+
+    head = find_head(before, "<Message>x</Message>")
+
+    assert head is not None
+    assert head["timestamp"] is None
+
+
 @pytest.mark.parametrize(
     "field",
     [
