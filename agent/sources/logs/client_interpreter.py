@@ -75,6 +75,9 @@ class ClientInterpreter:
     """Search for a client's settings in the log before the current line."""
     find_group: Callable[[str], str] = lambda _: ""
     """Search for the group of a client, by its name, in the log before the current line."""
+    on_mixed: Callable[[ClientState], None] = lambda _: None
+    """Called once, with the first client whose lines are those of several processes."""
+    is_mixed: bool = False
     ambiguous: int = 0
     """Causes of which several clients can be meant."""
     unplaced: UnplacedCauses = field(default_factory=UnplacedCauses)
@@ -95,6 +98,7 @@ class ClientInterpreter:
             source=self.source,
             look_back=self.look_back,
             find_group=self.find_group,
+            on_mixed=self.on_mixed,
             budget=self.budget,
         )
 
@@ -227,6 +231,9 @@ class ClientInterpreter:
         return self._release(client)
 
     def _do(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
+        if client.is_mixed and not self.is_mixed:
+            self.is_mixed = True
+            self.on_mixed(client)
         do = self._DOES.get(event.rule.action)
         return [] if do is None else do(self, client, event, at)
 

@@ -94,6 +94,13 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
     settings_head: str | None = None
     """First line of the settings that it printed when it began."""
 
+    def describe(self) -> str:
+        """Return its names, and those that its handle had before."""
+        member = self.member
+        if self.former_names:
+            return f"clients {', '.join(sorted((*self.former_names, member.client_id)))}"
+        return f"client {member.client_id}" if member.client_id else f"a client of {member.group}"
+
     def is_anonymous_in(self, group: str) -> bool:
         """Return whether the log has not named this client, which is the group's."""
         return not self.member.client_id and self.member.group == group

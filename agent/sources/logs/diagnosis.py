@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from agent.sources.lines.line_faults import find_time_faults, find_width_faults, read_first_line
 from agent.sources.lines.line_parser import LineParser, ParserCounts
 from agent.sources.logs.client_interpreter import ClientInterpreter
-from agent.sources.logs.client_state import ClientState
 
+KEEP_NAMES = (
+    "keep the stream's name before each line (docker compose logs, kubectl logs --prefix, stern)"
+)
 _NEWEST = (4, 4)
 """The newest Kafka that the dialects were recorded with."""
 _VERSION = re.compile(rb"Kafka version ?: (\d{1,3})\.(\d{1,3})")
@@ -152,7 +154,7 @@ def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
     """Yield what a user must know of a log that ends here; ``sample`` holds its first bytes."""
     interpreters = [each for each in parser.interpreters if isinstance(each, ClientInterpreter)]
     clients = [client for each in interpreters for client in each.clients.values()]
-    mixed = tuple(sorted({_name(client) for client in clients if client.is_mixed}))
+    mixed = tuple(sorted({client.describe() for client in clients if client.is_mixed}))
     shown = sum(client.is_reported for client in clients)  # others were named, and nothing else
     yield from diagnose(sample, parser.counts, shown, mixed)
     nameless = sum(each.ambiguous + each.unplaced.given_up for each in interpreters)
@@ -184,20 +186,12 @@ def diagnose(
     if mixed:
         yield (
             f"several processes write as {', '.join(mixed)}: names, member ids or generations come "
-            "back, so their lines cannot be told apart; keep the stream's name before each line "
-            "(docker compose logs, kubectl logs --prefix, stern)"
+            f"back, so their lines cannot be told apart; {KEEP_NAMES}"
         )
     if _FENCED.search(sample):
         yield "a client was fenced: another one has the same group.instance.id, and this one dies"
     yield from _diagnose_version(sample)
     yield from find_width_faults(sample)
-
-
-def _name(client: ClientState) -> str:
-    member = client.member
-    if client.former_names:
-        return f"clients {', '.join(sorted((*client.former_names, member.client_id)))}"
-    return f"client {member.client_id}" if member.client_id else f"a client of {member.group}"
 
 
 def describe_consumer(sample: bytes) -> str | None:

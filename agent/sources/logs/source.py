@@ -1,10 +1,12 @@
 """The source of type ``logs``: clients' log files."""
 
 import asyncio
+import logging
 import socket
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from agent.sources.base import Emit
@@ -15,9 +17,12 @@ from agent.sources.lines.stream_tail import StreamTail
 from agent.sources.lines.tail import FileTail
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
+from agent.sources.logs.client_state import ClientState
 from agent.sources.logs.config import LogConfig
-from agent.sources.logs.diagnosis import describe_consumer
+from agent.sources.logs.diagnosis import KEEP_NAMES, describe_consumer
 from agent.sources.logs.partition_budget import PartitionBudget
+
+_log = logging.getLogger(__name__)
 
 
 class LogSource(FileTail):
@@ -55,6 +60,7 @@ class LogSource(FileTail):
                 host=host,
                 is_host_configured=host != socket.gethostname(),
                 budget=self._budget,
+                on_mixed=partial(_warn_of_mixed, stream),
             )
             return create_parser(dialects, interpreter, config.timezone or timezone)
 
@@ -73,3 +79,9 @@ class LogSource(FileTail):
         super()._feed(tail, chunk, emit)
         new, self._forgotten = self._budget.forgotten - self._forgotten, self._budget.forgotten
         self._count(Counter(partitions_forgotten=new))
+
+
+def _warn_of_mixed(stream: str, client: ClientState) -> None:
+    """Warn of a log whose numbers are wrong: its clients cannot be told apart."""
+    extra = {"path": stream, "clients": client.describe(), "hint": KEEP_NAMES}
+    _log.warning("log_clients_mixed", extra=extra)

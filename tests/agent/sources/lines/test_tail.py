@@ -166,6 +166,22 @@ def test_clients_that_are_too_many_are_forgotten_and_counted(
     assert bench.errors == {"member_evicted": 2}  # the fifth's next line would be the third
 
 
+def test_log_whose_clients_cannot_be_told_apart_is_warned_of_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Replicas that write one file as one client: their member ids come back by turns."""
+    text = "Successfully synced group in generation Generation{generationId=7, memberId='m1-%d', "
+    for number in range(8):
+        own = (text % (number % 2)).encode() + b"protocol='range'}"
+        bench.append(line(number).partition(b"Request")[0] + own + b"\n")
+
+    bench.read()
+
+    (record,) = [each for each in caplog.records if each.message == "log_clients_mixed"]
+    assert vars(record)["clients"] == "client m1"
+    assert vars(record)["path"] == str(bench.path)
+
+
 def test_what_is_appended_is_read(bench: Bench) -> None:
     bench.append(lines(1))
     bench.read()

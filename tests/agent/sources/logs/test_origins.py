@@ -93,9 +93,13 @@ def test_processes_that_write_in_turns_are_streams_of_their_own() -> None:
 
 
 def test_member_ids_that_come_back_show_several_processes() -> None:
-    interpreter = ClientInterpreter(stream="s")
+    told = list[str]()
+    interpreter = ClientInterpreter(
+        stream="s", on_mixed=lambda client: told.append(client.describe())
+    )
     parser = create_parser(choose_dialects("auto"), interpreter, "UTC")
-    lines = [line(second, SYNCED.format(7, "ab"[second % 2])) for second in range(4)]
+    lines = [line(second, SYNCED.format(7, "ab"[second % 2])) for second in range(8)]
     parser.feed("\n".join(lines).encode() + b"\n", ARRIVAL_AT)
 
+    assert told == ["client c"]
     assert [client.is_mixed for client in interpreter.clients.values()] == [True]
