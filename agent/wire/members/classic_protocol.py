@@ -36,8 +36,9 @@ from metrics.model.sample import clip_reason
 from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 
-_EAGER = {"range", "roundrobin", "sticky"}
-"""Assignors of the eager protocol: owned partitions were revoked before the join."""
+_EAGER = {"range", "roundrobin", "sticky", "RoundRobinAssigner"}
+"""Assignors of the eager protocol: owned partitions were revoked before the join. The last one is
+kafkajs's."""
 _JAVA = "apache-kafka-java"
 _CONSUMER, _CONNECT = "consumer", "connect"
 _T = TypeVar("_T")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.agent.sources.lines.spoken import ARRIVAL_AT, parser
 from tests.agent.sources.lines.test_posted_forms import BEGIN, iso, replay
 
 FRANZ_MEMBER = "kgo-11111111-2222-3333-4444-555555555555"
@@ -116,6 +117,56 @@ def write(story: list[tuple[int, str, dict[str, Any]]], layout: Layout) -> str:
 @pytest.mark.parametrize("name", FRANZ_LAYOUTS)
 def test_layout_of_franz_go_is_read(name: str, tmp_path: Path) -> None:
     assert replay(write(FRANZ, FRANZ_LAYOUTS[name]), tmp_path)[0] == WANTED
+
+
+@pytest.mark.parametrize("assigned", ["t[0]", "t[0 1], u.b-c[3]", "", "t[0 1], u[3", "t[0], u"])
+@pytest.mark.parametrize("name", FRANZ_LAYOUTS)
+def test_assignment_of_franz_go_is_read(name: str, assigned: str) -> None:
+    """A layout may have cut a list off; such a one is not known."""
+    synced = [(1, "synced", {"group": "pay", "assigned": assigned})]
+    known = {"t[0]": [("t-0",)], "t[0 1], u.b-c[3]": [("t-0", "t-1", "u.b-c-3")], "": [()]}
+
+    assert reads(write([FRANZ[0], *synced], FRANZ_LAYOUTS[name])) == known.get(assigned, [])
+
+
+@pytest.mark.parametrize("name", KAFKAJS_LAYOUTS)
+def test_assignment_of_kafkajs_is_read(name: str) -> None:
+    story = [
+        (second, KAFKAJS[0][1], {**NODE_JOINED, "memberAssignment": assignment})
+        for second, assignment in enumerate([{"t": [0, 1], "u.b-c": [3]}, {}])
+    ]
+
+    assert reads(write(story, KAFKAJS_LAYOUTS[name])) == [("t-0", "t-1", "u.b-c-3"), ()]
+
+
+@pytest.mark.parametrize("name", KAFKAJS_LAYOUTS)
+def test_member_of_kafkajs_reads_nothing_while_it_joins_again(name: str) -> None:
+    assert reads(write(KAFKAJS, KAFKAJS_LAYOUTS[name])) == [("t-0",), (), ("t-0",)]
+
+
+@pytest.mark.parametrize("revoking", ["t[0], u[1]", "map[t:[0] u:[1]]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eager consumer revoking prior assigned partitions",
+        "cooperative consumer revoking prior assigned partitions because leaving group",
+    ],
+)
+def test_member_of_franz_go_gives_its_partitions_up(text: str, revoking: str) -> None:
+    story = [
+        FRANZ[0],
+        (1, "synced", {"group": "pay", "assigned": "t[0], u[1]"}),
+        (2, text, {"group": "pay", "revoking": revoking}),
+    ]
+
+    assert reads(write(story, FRANZ_LAYOUTS["slog"])) == [("t-0", "u-1"), ()]
+
+
+def reads(text: str) -> list[tuple[str, ...]]:
+    """Return the partitions that a log's lines show."""
+    reader = parser()
+    found = reader.feed(text.encode() + b"\n", ARRIVAL_AT) + reader.flush()
+    return [signal.assigned for signal in found if signal.assigned is not None]
 
 
 @pytest.mark.parametrize("name", KAFKAJS_LAYOUTS)

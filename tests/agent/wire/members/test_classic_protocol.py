@@ -264,6 +264,16 @@ class TestCooperative:
 
         assert talk.synced({"t": [1]})[0].follow_up is None
 
+    @pytest.mark.parametrize("assignor", ["range", "RoundRobinAssigner"])
+    def test_an_eager_member_reads_nothing_from_its_join_on(self, assignor: str) -> None:
+        talk = Wire().connect()
+        talk.join(protocol=assignor)
+        talk.joined(protocol=assignor)
+        talk.sync()
+        talk.synced({"t": [0]})
+
+        assert [signal.assigned for signal in talk.join(protocol=assignor)] == [()]
+
     def test_a_rolling_change_of_the_strategy_is_followed(self) -> None:
         """A member that knows both has revoked all before it joins, whatever the group chooses."""
         talk = Wire().connect()
