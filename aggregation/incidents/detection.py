@@ -31,8 +31,9 @@ from aggregation.rebalances.departures import Departure, DepartureKind
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
 from aggregation.rebalances.root_cause import EXPIRY_WAIT_S, Certainty
-from aggregation.rebalances.segments import MemberRef
+from aggregation.rebalances.segments import MemberRef, Segment
 from metrics.model.sample import Outcome
+from metrics.model.signals import SourceKind
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import BROKER_SOURCES
 
@@ -104,6 +105,8 @@ class GroupHistory:
 
     closes: Mapping[tuple[str, ...], Sequence[float]] = field(default_factory=dict)
     """Times (Unix seconds) of closes without a leave, by member."""
+    sees_partitions: bool = False
+    """A source shows which partitions members have."""
     drafts: list[Draft] = field(default_factory=list)
     present: dict[tuple[str, ...], MemberRef] = field(default_factory=dict)
     present_since: dict[tuple[str, ...], float] = field(default_factory=dict)
@@ -120,6 +123,8 @@ class GroupHistory:
     """The latest restart or rollout."""
     synced_at: dict[tuple[str, ...], float] = field(default_factory=dict)
     """When each member got its last assignment."""
+    member_ids: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """Each member's last one."""
     replaced: set[tuple[str, ...]] = field(default_factory=set)
     """Members that came in this rebalance to the place of one that had gone."""
 
@@ -168,14 +173,14 @@ class GroupHistory:
         """Take a member's word that it was removed as the cause of the last round, without it.
 
         A classic group's members all take part in a rebalance: it was no member any more. In
-        groups with owners its partitions show that.
+        groups with owners its partitions show that, where a source shows them.
         """
         last, word = self.drafts[-1] if self.drafts else None, causes[0] if causes else None
         if last is None or word is None or last.kind is not IncidentKind.UNKNOWN:
             return
         is_own = word.kind is IncidentKind.SESSION_EXPIRED and word.source not in BROKER_SOURCES
         has_owners = rebalance.round.group_type in {"consumer", "streams"}
-        if not is_own or has_owners or last.is_ongoing:
+        if not is_own or (has_owners and self.sees_partitions) or last.is_ongoing:
             return
         took_part = {s.member.key for each in last.rebalances for s in each.round.consumers}
         key = word.member.key
@@ -283,8 +288,21 @@ class GroupHistory:
             for segment in rebalance.round.consumers
             if segment.is_round
             and not segment.steps
-            and (segment.member.key not in known if among is None else segment.member.key in among)
+            and (
+                segment.member.key not in known
+                if among is None
+                else segment.member.key in among or self._has_new_id(segment)
+            )
         ]
+
+    def _has_new_id(self, segment: Segment) -> bool:
+        """Check that a member has another id than before, in its own log: it is another process.
+
+        On the wire each join shows by itself whose it is.
+        """
+        before = self.member_ids.get(segment.member.key)
+        is_other = before is not None and segment.member_id not in {None, before}
+        return is_other and segment.source == SourceKind.LOGS.value
 
     def _find_returns(self, causes: Iterable[Cause]) -> dict[Cause, _Away]:
         """Return the departure that each cause is the return of: one successor for each."""
@@ -660,6 +678,8 @@ class GroupHistory:
         self._note_arrivals(rebalance)
         for segment in rebalance.round.consumers:
             stays = segment.is_open or segment.outcome is Outcome.SYNCED
+            if segment.member_id is not None:
+                self.member_ids[segment.member.key] = segment.member_id
             if segment.outcome is Outcome.SYNCED:
                 self.synced_at[segment.member.key] = segment.ended_at
             if stays and not segment.is_exit:

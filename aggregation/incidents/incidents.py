@@ -124,7 +124,9 @@ def find_incidents(
     for rebalance in rebalances:
         ref = rebalance.round.ref
         if ref not in histories:
-            histories[ref] = GroupHistory(closes=attributes[ref].closes)
+            histories[ref] = GroupHistory(
+                closes=attributes[ref].closes, sees_partitions=bool(attributes[ref].ownership)
+            )
         histories[ref].add(rebalance)
     drafts = defaultdict[GroupRef, list[Draft]](list)
     for ref, history in histories.items():

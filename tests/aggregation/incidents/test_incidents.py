@@ -427,6 +427,40 @@ class TestKinds:
         grown = [{"topic": "t", "before": 5, "after": 6}]
         assert found.detail.get("topics") == (grown if kind is K.METADATA_CHANGED else None)
 
+    def test_member_with_another_id_is_another_process(self) -> None:
+        """aiokafka's log has no cause of a join; its member id is new."""
+        first, again = (replace(A, member_id=f"a-{number}") for number in (1, 2))
+        (*_, found) = incidents(
+            *round_of(2, 100.0, first, B, C, causes={"b": (7, "metadata")}),
+            signal(SignalKind.JOIN, 200.0, again),
+            *round_of(3, 200.1, B, C),
+            signal(SignalKind.SYNC, 200.7, again, generation=3),
+        )
+
+        assert kinds([found]) == [(K.RESTART, ["a"])]
+        assert found.certainty is Certainty.INFERRED
+        assert went(found) == [("a", DepartureMode.EXPIRED, True)]
+
+    @pytest.mark.parametrize("sees_partitions", [False, True])
+    def test_member_of_a_new_protocol_that_says_it_was_removed(self, sees_partitions: bool) -> None:
+        """Its partitions show it better, where a source shows them."""
+        a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
+        start = round_of(1, 10.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW})
+        owned = [reads(11.0, each, f"t-{each.client_id}") for each in (a, b, c)]
+        found = analyze(
+            records(
+                *start,
+                *(owned if sees_partitions else []),
+                *round_of(2, 100.0, b),
+                raised(3, 104.0, a, reason="UNKNOWN_MEMBER_ID"),
+                signal(SignalKind.JOIN, 104.1, a),
+                signal(SignalKind.SYNC, 105.0, a, generation=3),
+            )
+        ).incidents[1:]
+
+        expired = (K.SESSION_EXPIRED, ["a"])
+        assert kinds(found) == ([(K.UNKNOWN, []), expired] if sees_partitions else [expired])
+
     def test_topics_that_came_went_or_grew_are_its_detail(self) -> None:
         words = (
             "cached metadata has changed from (version3: {t=[NO_RACKS, NO_RACKS], u=1}) at the"
