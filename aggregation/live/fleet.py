@@ -8,6 +8,7 @@ series. Once it is back they are shown again, as its records hold the time betwe
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 import msgspec
@@ -96,17 +97,18 @@ class Fleet:
         if record.scope not in {Scope.CONSUMER, Scope.STREAMS}:
             return
         row = self._get_or_create(spool, record)
+        at = min(parse_time(record.ts), self._contact_at.get(spool, inf))  # a clock may be ahead
         row.app, row.group_type = record.app, record.group_type
         row.member_id = record.member_id or row.member_id
         row.generation = record.generation if record.generation is not None else row.generation
         match record.kind:
             case SampleKind.TRANSITION:
-                _move(row, record)
+                _move(row, record, at)
             case SampleKind.LOST:
                 row.open.pop(record.episode or "", None)
                 row.known = bool(row.open)
             case SampleKind.SAMPLE:
-                _confirm(row, record)
+                _confirm(row, record, at)
             case SampleKind.SIGNAL:
                 row.known = True
             case _:  # of groups, or of attributes
@@ -194,16 +196,15 @@ class _FleetState(msgspec.Struct):
     groups: list[GroupKey]
 
 
-def _confirm(row: FleetMember, record: Sample) -> None:
+def _confirm(row: FleetMember, record: Sample, at: float) -> None:
     """Apply a periodic sample: it may show an episode that began before this hub's start."""
     row.known = True
     if record.to and record.episode and record.episode not in row.open:
-        status, at = RebalanceStatus(record.to), parse_time(record.ts)
-        row.open[record.episode] = OpenEpisode(status, at, record.reason)
+        row.open[record.episode] = OpenEpisode(RebalanceStatus(record.to), at, record.reason)
 
 
-def _move(row: FleetMember, record: Sample) -> None:
-    at, name = parse_time(record.ts), record.episode or ""
+def _move(row: FleetMember, record: Sample, at: float) -> None:
+    name = record.episode or ""
     row.known = True
     row.steps = add_to_window(row.steps, row.highest.status, at)
     if record.to:

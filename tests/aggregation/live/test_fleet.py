@@ -59,6 +59,17 @@ def test_leave_lingers_and_then_the_member_is_forgotten() -> None:
     assert shown == [[6], [0], []]
 
 
+def test_record_of_a_clock_that_is_ahead_is_of_its_arrival() -> None:
+    """A leave of 2036 was shown as 6, and its peak remembered, until then."""
+    members = after(got(raised(8, 10.0), synced(9_000.0), left(9_001.0)), 10.0)
+    shown = []
+    for now in (11.0, 71.0, 200.0, 310.0):
+        members.record_contact("s", now)
+        shown.append([(int(row.status), int(row.peak)) for row in held_by(members, now)])
+
+    assert shown == [[(6, 6)], [(0, 6)], [(0, 0)], []]
+
+
 def test_lost_status_is_no_series() -> None:
     tracker = Tracker(CONFIG)
     records = [*run(tracker, raised(2, 10.0)), *tracker.advance(2_000.0)]
