@@ -4,11 +4,12 @@ from collections import deque
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metrics.model.partitions import count_partitions
-from metrics.model.sample import Sample, SampleKind
+from metrics.model.sample import Sample, SampleKind, format_time
 
 if TYPE_CHECKING:
     from agent.hub.recent_groups import RecentGroups
@@ -24,6 +25,9 @@ _PARTITION_CHARS = 64
 """A partition counts as these: twelve bytes may name 100,000, and each is a text in an analysis."""
 _SEED_BYTES = 4 << 20
 _MIN_RECORDS = 1_000
+_AHEAD_S = 86_400.0
+"""A clock may be ahead by so much; ingest allows a day, too."""
+_SECONDS = len("2026-01-01T00:00:00")
 
 _KINDS_WITHOUT_CAUSE = {SampleKind.SAMPLE, SampleKind.EPISODE, SampleKind.INCIDENT}
 
@@ -36,6 +40,7 @@ class RecentRecords:
         records: Iterable[Sample] = (),
         max_records: int = MAX_RECORDS,
         watermark_of: "Watermark | None" = None,
+        now: float = inf,
     ) -> None:
         """Start with an earlier run's records; without ``watermark_of`` nothing is ever pending."""
         self._watermark_of, self._max_records = watermark_of, max_records
@@ -45,12 +50,20 @@ class RecentRecords:
         self.added = 0
         """Number of records so far, evicted ones included."""
         self._changed_at: dict[str, tuple[float, float]] = {}
-        self.add(records, now=0.0)
+        self.add(records, now)
         self._changed_at.clear()
 
     def add(self, records: Iterable[Sample], now: float) -> None:
-        """Add records that arrive at ``now``; periodic ones hold no causes."""
-        kept = [each for each in records if each.kind not in _KINDS_WITHOUT_CAUSE]
+        """Add records that arrive at ``now``; periodic ones hold no causes.
+
+        One from the future would be an incident under way until then: ingest has it in quarantine.
+        """
+        latest = format_time(now + _AHEAD_S)
+        kept = [
+            each
+            for each in records
+            if each.kind not in _KINDS_WITHOUT_CAUSE and each.ts[:_SECONDS] <= latest
+        ]
         self._records.extend(kept)
         self._change_chars += sum(map(_count_change_chars, kept))
         self._evict()

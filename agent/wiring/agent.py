@@ -94,7 +94,7 @@ class Agent:
         spool = JsonlSpool(config.samples.spool, agent=config.host, now=clock(), mark=found.spool)
         save = partial(save_checkpoint, checkpoint_path)
         recorded = read_spool(config.samples.spool.dir)
-        self._recent = RecentRecords(recorded, watermark_of=self._hub.watermark)
+        self._recent = RecentRecords(recorded, watermark_of=self._hub.watermark, now=clock())
         self._pipeline = Pipeline(spool=spool, save=save, recent=self._recent, clock=clock)
         self._attach(found.tracker, sources)
         self._forget_departed(found.sources)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from agent.hub.recent_records import MAX_CHANGE_CHARS, RecentRecords, read_spool
-from metrics.model.sample import Sample, SampleKind, encode
+from metrics.model.sample import Sample, SampleKind, encode, parse_time
 from tests.aggregation.rebalances.test_rebalances import START, records
 
 NO_CODE = encode(msgspec.structs.replace(records(*START)[0], to=14)).strip()
@@ -101,3 +101,14 @@ def test_a_hostile_value_of_a_change_stops_no_analysis(field: str, after: str) -
     analysis = recent.analyze(found, 1.9e9)
 
     assert len(analysis.incidents) == len(recent.analyze(records(*START), 1.9e9).incidents)
+
+
+def test_a_record_of_a_clock_that_is_years_ahead_is_no_rebalance_under_way() -> None:
+    first, *rest = records(*START)
+    ahead = msgspec.structs.replace(first, id="ahead", ts="2036-01-01T00:00:00.000000Z")
+    now = parse_time(first.ts) + 60.0
+    recent = RecentRecords([first, ahead], now=now)
+
+    recent.add([*rest, ahead], now)
+
+    assert recent.records() == [first, *rest]
