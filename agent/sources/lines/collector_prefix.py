@@ -116,6 +116,7 @@ _PATTERNS = {
         r"(?:CreateTime|LogAppendTime):(?P<time>\d{13})\t(?:(?:Partition|Offset):\d{1,19}\t){0,2}",
     ),
     "a quotation, journalctl -o json-sse": (r"(?:(?:> ){1,4}|data: (?=\{))(?=\S)",),
+    "dapr run": (r"== APP(?: - (?P<name>[\w.-]{1,128}))? == (?=\S)",),
     "podman-compose logs": (r"\[(?P<name>[A-Za-z][\w.-]{0,252})\]\s{0,64}\| ?",),
     "Scalingo's logs": (
         r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{9} [+-]\d{4}) [A-Z]{3,5} ",

@@ -24,6 +24,8 @@ NAMED = {
     "payments:payments_00 stdout | ": "payments_00",
     "2026-11-20T13:20:05.123456+00:00 host-a local0.info payments[71]: ": "host-a/payments",
     "payments-7d9f8b6c5-x2x9z app 11-20 13:20:05 ": "payments-7d9f8b6c5-x2x9z/app",
+    "== APP == ": "",
+    "== APP - payments-1 == ": "payments-1",
     "CreateTime:1795180805123\tPartition:0\tOffset:17\t": "",
 }
 
