@@ -7,6 +7,7 @@ Each form is read by the shape of its members, whatever stands around them::
     frozenset({TopicPartition(topic='orders', partition=0)})  Python; Python 2 writes u'orders'
     orders[0 1], payments[3]                                franz-go
     {"orders":[0,1],"payments":[3]}                         kafkajs
+    orders(3ieaCWsxThyNF3lmVpnECA)[0]                       librdkafka, KIP-848
 """
 
 import re
@@ -16,7 +17,9 @@ from metrics.model.partitions import is_partition
 
 _NUMBERS = re.compile("[0-9]{1,10}")
 _OF_PYTHON = re.compile(r"topic=u?'([\w.-]{1,249})', partition=([0-9]{1,10})\)", re.ASCII)
-_OF_TOPICS = re.compile(r'(?<![\w.-])([\w.-]{1,249})"?:? ?\[([0-9 ,]+)\]', re.ASCII)
+_OF_TOPICS = re.compile(
+    r'(?<![\w.-])([\w.-]{1,249})(?:\([\w+/=-]{1,64}\))?"?:? ?\[([0-9 ,]+)\]', re.ASCII
+)
 
 
 @lru_cache(maxsize=8)

@@ -212,3 +212,28 @@ def test_name_that_a_program_logs_as_a_field_is_the_clients(
 
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(row["group"], row["client_id"], row["to"]) for row in rows] == [("pay", "m2", 5)]
+
+
+@pytest.mark.parametrize(
+    ("taken", "known"),
+    [
+        ("t(3ieaC+sx/ECA)[0], t(3ieaC+sx/ECA)[11]", [("t-0", "t-11"), ()]),
+        ("t(3ieaC+sx/ECA)[0], t(3ieaC+...", [()]),
+        ("(null)(3ieaC+sx/ECA)[0]", [()]),
+    ],
+)
+def test_a_member_of_kip_848_reads_what_it_has_acknowledged(
+    taken: str, known: list[tuple[str, ...]]
+) -> None:
+    """librdkafka cuts a long list; what such a member reads is not known."""
+    member = 'ConsumerGroupHeartbeat of member id "m", group id "g", generation id 0, group '
+    signals = _signals(
+        _says(
+            'Sending new subscription "t"',
+            f"GroupCoordinator/1: {member}",
+            f'Target assignment acked, new current assignment  "{taken}"',
+            'Group "g": Rejoining group without an assignment: member fenced - rejoining',
+        )
+    )
+
+    assert [each.assigned for each in signals if each.assigned is not None] == known

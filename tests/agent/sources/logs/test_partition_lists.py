@@ -18,6 +18,7 @@ OF_PYTHON = ", ".join(
         f"frozenset({{{OF_PYTHON}}})",
         "set([{}])".format(OF_PYTHON.replace("='", "=u'")),
         "a.b_c-d[0 11], u[3]",
+        "a.b_c-d(3ieaC+sx/ECA)[0], a.b_c-d(3ieaC+sx/ECA)[11], u(PMqzEaj2TZWTd1WMX5avzQ)[3]",
         "map[a.b_c-d:[0 11] u:[3]]",
         '{"a.b_c-d":[0,11],"u":[3]}',
         '{"a.b_c-d": [0, 11], "u": [3]}',
