@@ -173,7 +173,7 @@ class GroupHistory:
         """Take a member's word that it was removed as the cause of the last round, without it.
 
         A classic group's members all take part in a rebalance: it was no member any more. In
-        groups with owners its partitions show that, where a source shows them.
+        groups with owners its partitions show that, if a source shows them.
         """
         last, word = self.drafts[-1] if self.drafts else None, causes[0] if causes else None
         if last is None or word is None or last.kind is not IncidentKind.UNKNOWN:
@@ -298,7 +298,7 @@ class GroupHistory:
     def _has_new_id(self, segment: Segment) -> bool:
         """Check that a member has another id than before, in its own log: it is another process.
 
-        On the wire each join shows by itself whose it is.
+        On the wire every join has its cause.
         """
         before = self.member_ids.get(segment.member.key)
         is_other = before is not None and segment.member_id not in {None, before}
