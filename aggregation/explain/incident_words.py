@@ -262,6 +262,8 @@ def _unread(incident: IncidentAnswer) -> list[str]:
     text = f"{unread:.1f} partition-seconds unread"
     if isinstance(assumed, int | float):
         text += f", if the broker's session timeout is {assumed / 1000:g} s"
+    elif lacking := incident.detail.get("unknown_timeout"):
+        text = f"at least {text} ({lacking} is not known)"
     return [text]
 
 

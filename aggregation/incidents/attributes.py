@@ -176,6 +176,23 @@ class Attributes:
             and self.session_of(departure.member.key, departure.at) is None
         )
 
+    def unknown_timeout_of(self, departure: MemberDeparture) -> str | None:
+        """Return the timeout that no source has shown, and before which a member stopped to read.
+
+        `stop_of` is the departure itself then, so what it cost is more.
+        """
+        key, how = departure.member.key, departure.how
+        if how is DepartureMode.DROPPED:
+            return None if key in self.max_poll_interval_s else "max.poll.interval.ms"
+        is_shown = (
+            how is not DepartureMode.EXPIRED
+            or departure.closed_at is not None
+            or self._silence_of(departure) is not None
+            or self.session_of(key, departure.at) is not None
+            or self.is_session_on_broker(departure.at)
+        )
+        return None if is_shown else "session.timeout.ms"
+
     def _silence_of(self, departure: MemberDeparture) -> float | None:
         """Return since when a member that expired was silent, where a source has shown it."""
         found = [

@@ -40,10 +40,12 @@ def complete(draft: Draft, attributes: Attributes) -> Detail:
 
 
 def _assumed(draft: Draft, attributes: Attributes) -> Detail:
-    """Return the session timeout that the cost rests on, where no source has shown it."""
-    if any(attributes.assumes_session(each) for each in draft.all_departures):
+    """Return the session timeout that the cost rests on, or the timeout that it lacks."""
+    departures = draft.all_departures
+    if any(map(attributes.assumes_session, departures)):
         return {"assumed_session_timeout_ms": _ms(BROKER_SESSION_S)}
-    return {}
+    lacking = filter(None, map(attributes.unknown_timeout_of, departures))
+    return {"unknown_timeout": name} if (name := next(lacking, None)) else {}
 
 
 def _of_kind(draft: Draft, attributes: Attributes) -> Detail:

@@ -254,9 +254,8 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
     def move(self, event: LogEvent) -> tuple[str, ...]:
         """Return the partitions that the client reads after a line about some of them."""
         added, revoked = event.captures.get("added"), event.captures.get("revoked")
-        owned = event.captures.get("owned")
-        if owned is not None:
-            self.partitions = set(read_partitions(owned))
+        if "owned" in event.rule.captures:  # a capture of nothing: it has none any more
+            self.partitions = set(read_partitions(event.captures.get("owned", "")))
         if added:
             self.partitions |= read_partitions(added)
         if revoked:

@@ -70,3 +70,21 @@ def test_silent_member_stopped_its_session_timeout_before_it_expired(
     assert found.session_of(M1.key, AT) == seen_s
     assert found.stop_of(expired) == AT - counted_s
     assert found.assumes_session(expired) == (seen_s is None)
+
+
+@pytest.mark.parametrize(
+    ("how", "shown", "timeout"),
+    [
+        (DepartureMode.EXPIRED, (), "session.timeout.ms"),
+        (DepartureMode.EXPIRED, (PRINTED,), None),
+        (DepartureMode.EXPIRED, (OWNED,), None),  # the broker's default is assumed
+        (DepartureMode.DROPPED, (PRINTED,), "max.poll.interval.ms"),
+        (DepartureMode.DROPPED, (change("max.poll.interval.ms", "9000", "classic"),), None),
+        (DepartureMode.LEFT, (), None),
+    ],
+)
+def test_timeout_that_nobody_shows_makes_a_cost_the_least_one(
+    how: DepartureMode, shown: tuple[Sample, ...], timeout: str | None
+) -> None:
+    went = MemberDeparture(member=M1, how=how, at=AT, is_silent=True)
+    assert attributes(*shown).unknown_timeout_of(went) == timeout
