@@ -7,10 +7,17 @@ holds the keys.
 import json
 import logging
 import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from metrics.model.sample import format_time
 
+REPEAT_BURST = 200.0
+"""Lines of one place in the code at once: a node's logs are named at the start."""
+REPEAT_S = 1.0
+"""Then one line in so many seconds."""
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
 
 
@@ -18,10 +25,48 @@ def configure(level: str, style: str) -> None:
     """Send all logging to stderr; ``style`` is ``logfmt`` or ``json``. Repeated calls are fine."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else LogfmtFormatter())
+    handler.addFilter(RepeatLimit())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     # the agent logs the HTTP server's life events itself; its DEBUG is of no use here
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+class RepeatLimit(logging.Filter):
+    """Bounds the lines of each place in the code: a peer may cause one with each request.
+
+    The next line of the place has the number of those left out as ``suppressed``. Lines of level
+    DEBUG are what somebody asked for.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Every place has its whole burst."""
+        super().__init__()
+        self._clock = clock
+        self._places: dict[tuple[str, int], _LogPlace] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line is written."""
+        if record.levelno < logging.INFO:
+            return True
+        now, key = self._clock(), (record.pathname, record.lineno)
+        place = self._places.setdefault(key, _LogPlace(now))
+        place.room = min(REPEAT_BURST, place.room + (now - place.at) / REPEAT_S)
+        place.at = now
+        if place.room < 1.0:
+            place.suppressed += 1
+            return False
+        place.room -= 1.0
+        if place.suppressed:
+            record.suppressed, place.suppressed = place.suppressed, 0
+        return True
+
+
+@dataclass(slots=True)
+class _LogPlace:
+    at: float
+    room: float = REPEAT_BURST
+    suppressed: int = 0
 
 
 class LogfmtFormatter(logging.Formatter):

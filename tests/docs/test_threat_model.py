@@ -19,7 +19,7 @@ from agent.hub import push_receiver, recent_records
 from agent.inspection import admin_requests, broker_connection
 from agent.outputs.hub_push import push
 from agent.outputs.spool import spool
-from agent.runtime import pipeline
+from agent.runtime import log_format, pipeline
 from agent.sources.http_events import source as http_events
 from agent.sources.http_events.config import HttpConfig
 from agent.sources.librdkafka_stats import unix_socket
@@ -141,6 +141,7 @@ _FIGURES = {
         f"{server.MAX_CONNECTIONS} connections and as many handshakes",
         f"(a hub {MAX_AGENT_CONNECTIONS:,})",
         f"{1 / rate_limit.INTERVAL_S:g} pages a second",
+        f"log lines of one place in the code {log_format.REPEAT_BURST:g} at once",
     ],
     "spool": [f"{_mib(spool._BUFFER_BYTES)} in memory"],
     "checkpoint": [f"a {pipeline._SAVE_SHARE:g}th of the time"],

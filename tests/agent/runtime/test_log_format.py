@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.runtime.log_format import JsonFormatter, LogfmtFormatter
+from agent.runtime.log_format import (
+    REPEAT_BURST,
+    REPEAT_S,
+    JsonFormatter,
+    LogfmtFormatter,
+    RepeatLimit,
+)
 
 
 def record(message: str, **keys: object) -> logging.LogRecord:
@@ -70,3 +76,30 @@ def test_a_traceback_stays_on_its_line() -> None:
 
     assert "\n" not in line
     assert line.endswith('ValueError: odd"')
+
+
+class TestRepeatLimit:
+    """A peer that sends no HTTP caused a line with each request."""
+
+    def test_lines_of_one_place_are_bounded_and_the_rest_is_counted(self) -> None:
+        now = [0.0]
+        limit = RepeatLimit(lambda: now[0])
+        flood = [limit.filter(record("invalid", peer=n)) for n in range(5_000)]
+        now[0] += REPEAT_S
+        after = record("invalid")
+
+        assert (sum(flood), limit.filter(after)) == (REPEAT_BURST, True)
+        assert vars(after)["suppressed"] == 5_000 - REPEAT_BURST
+        assert not limit.filter(record("invalid"))
+
+    def test_other_places_and_debug_are_not_held_up(self) -> None:
+        limit, other, debug = RepeatLimit(lambda: 0.0), record("other"), record("invalid")
+        other.lineno, debug.levelno = 2, logging.DEBUG
+        for _ in range(5_000):
+            limit.filter(record("invalid"))
+
+        assert [limit.filter(each) for each in (other, debug, record("invalid"))] == [
+            True,
+            True,
+            False,
+        ]
