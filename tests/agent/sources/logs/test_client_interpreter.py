@@ -699,6 +699,17 @@ class TestPython:
 
             assert reads(found) == [("t-0", "t-1"), (), ("t-1",), ()]
 
+    def test_a_process_that_was_killed_left_its_partitions(self) -> None:
+        """Its successor names none."""
+        found = signals(
+            f"Joined group 'g' (generation 1) with member_id m-{self.UUID}",
+            "Setting newly assigned partitions {TopicPartition(topic='t', partition=0)} for"
+            " group g",
+            "Revoking previously assigned partitions set() for group g",
+        )
+
+        assert reads(found) == [("t-0",), ()]
+
     def test_a_cooperative_member_reads_what_it_is_assigned(self) -> None:
         zero, one = (f"{{TopicPartition(topic='t', partition={number})}}" for number in range(2))
         complete = "Cooperative rebalance complete for group g: owned="
