@@ -12,7 +12,7 @@ partitioned by ``batch``.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
@@ -91,8 +91,13 @@ def is_up_to_date(tables: Path) -> bool:
     return not missing(manifest, tables / "_months")
 
 
-def _stale(known: Mapping[date, RollupBatch], files: Mapping[date, str]) -> list[date]:
-    """Return the first consecutive days that must be computed."""
+def _stale(
+    known: Mapping[date, RollupBatch], files: Mapping[date, str], ahead: int = 0
+) -> list[date]:
+    """Return the first consecutive days that must be computed.
+
+    ``ahead`` more days follow them, whose state probably differs, too.
+    """
     span: list[date] = []
     for before, day in pairwise([_BEFORE_ALL, *sorted({*known, *files})]):
         batch = known.get(day, NOTHING)
@@ -102,10 +107,27 @@ def _stale(known: Mapping[date, RollupBatch], files: Mapping[date, str]) -> list
         fits = batch.files == files.get(day, batch.files) and not is_new
         if not span and fits and batch.carried_in == known.get(before, NOTHING).carries:
             continue
-        if len(span) == RANGE_DAYS or (span and fits) or batch.is_final or day not in files:
+        if span and fits:
+            ahead -= 1
+        if len(span) == RANGE_DAYS or ahead < 0 or batch.is_final or day not in files:
             break
         span.append(day)
     return span
+
+
+def _spans(
+    read_entries: Callable[[], Mapping[date, RollupBatch]], files: Mapping[date, str]
+) -> Iterator[list[date]]:
+    """Yield days to compute until none is stale; the caller computes them meanwhile.
+
+    The state after late data may differ for weeks. Each computation has a price of its own, so the
+    spans of such days grow: one day, two, four.
+    """
+    last, ahead = _BEFORE_ALL, 0
+    while span := _stale(read_entries(), files, ahead):
+        ahead = min(RANGE_DAYS, 2 * ahead + 1) if span[0] == day_after(last) else 0
+        last = span[-1]
+        yield span
 
 
 class RollupStore:
@@ -152,7 +174,7 @@ class RollupStore:
         files = fingerprints(self._spark, self._tables)
         self._close_days(files, notify)
         done: list[date] = []
-        while span := _stale(self._manifest.complete_entries(), files):
+        for span in _spans(self._manifest.complete_entries, files):
             notify(f"rollups of {span[0]}" + (f" to {span[-1]}" if span[1:] else ""))
             self._compute(span, files)
             done += span

@@ -1,13 +1,13 @@
 """A day with a removed source keeps its rollups, whatever arrives late."""
 
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
 
 from aggregation.spark.rollups.final_days import final_entries, find_changed_days
 from aggregation.spark.rollups.rollup_manifest import LAYOUT, RollupBatch
-from aggregation.spark.rollups.rollup_store import _stale
+from aggregation.spark.rollups.rollup_store import _spans, _stale
 
 DAYS = [date(2026, 3, day) for day in (1, 2, 3)]
 WHOLE = RollupBatch(files="whole")
@@ -65,6 +65,28 @@ def test_final_days_are_never_stale_and_hold_up_no_other(changes: Any, stale: li
     known = {DAYS[0]: final(), DAYS[1]: final(), DAYS[2]: carried}
     known[DAYS[1]] = RollupBatch(files="whole", is_final=True, carried_in="lost", carries="other")
     assert _stale(known, {DAYS[2]: "whole"} | changes) == stale
+
+
+def test_state_that_differs_for_weeks_is_computed_in_growing_spans() -> None:
+    """A late record of the first day changes what each of 30 days passes on."""
+    days = [DAYS[0] + timedelta(days=number) for number in range(30)]
+    known = {
+        day: RollupBatch(
+            files="f", carried_in=f"c{n - 1}" if n else "", carries=f"c{n}", layout=LAYOUT
+        )
+        for n, day in enumerate(days)
+    }
+    files = dict.fromkeys(days, "f") | {days[0]: "late"}
+    lengths = []
+    for span in _spans(lambda: known, files):
+        lengths.append(len(span))
+        for day in span:
+            before = known.get(day - timedelta(days=1))
+            came = "" if before is None else before.carries
+            known[day] = RollupBatch(
+                files=files[day], carried_in=came, carries=f"late {day}", layout=LAYOUT
+            )
+    assert lengths == [1, 1, 2, 4, 7, 7, 7, 1]
 
 
 def test_day_of_an_older_layout_is_stale_while_it_has_a_source() -> None:
