@@ -280,7 +280,8 @@ def incident_rows(incidents: Iterable[IncidentAnswer], now: float) -> list[tuple
 
 def _unread_text(incident: IncidentAnswer) -> str:
     unread = incident.cost.unread_partition_seconds
-    return "" if unread is None else f"{unread:.1f} s"
+    at_least = "≥ " if unread and incident.detail.get("unknown_timeout") else ""
+    return "" if unread is None else f"{at_least}{unread:.1f} s"
 
 
 def status_of(value: int | None) -> RebalanceStatus | None:

@@ -234,24 +234,29 @@ def _stall(actors: Actors) -> None:
         actors.rest(4.0)
 
 
-def _scale(actors: Actors, *days: str) -> None:
+def _scale(actors: Actors, *days: str, rest_s: float = 4.0) -> None:
     """Scale out and in, each day."""
     actors.begin(4)
-    for day in days or ("day",):
+    for day in days:
         extra = [f"{day}-{index}" for index in (1, 2)]
         for name in extra:
             actors.start(name)
             actors.settle()
-            actors.rest(4.0)
+            actors.rest(rest_s)
         for name in extra:
             actors.members.pop(name).close()
             actors.settle()
-            actors.rest(4.0)
+            actors.rest(rest_s)
 
 
 def _scale_often(actors: Actors) -> None:
     """Scale several times: how long members wait for each other's polls differs each time."""
     _scale(actors, "monday", "tuesday", "wednesday")
+
+
+def _scale_slowly(actors: Actors) -> None:
+    """Scale as often, each time after all rounds: a slow member may need the time of two polls."""
+    _scale(actors, "monday", "tuesday", "wednesday", rest_s=10.0)
 
 
 def _start_all(actors: Actors) -> None:
@@ -294,7 +299,7 @@ SCENES = (
     Scene(
         name="cooperative for eager, scaling",
         rule=_propose_cooperative,
-        play=_scale_often,
+        play=_scale_slowly,
         work_s=2.0,
         program="Java",
     ),
