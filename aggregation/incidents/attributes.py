@@ -168,9 +168,10 @@ class Attributes:
 
     def assumes_session(self, departure: MemberDeparture) -> bool:
         """Check that `stop_of` takes the default of the broker's session timeout: none was seen."""
+        is_counted_back = departure.is_silent or departure.expired_at is not None
         return (
             departure.how is DepartureMode.EXPIRED
-            and departure.is_silent
+            and is_counted_back
             and self._silence_of(departure) is None
             and self.is_session_on_broker(departure.at)
             and self.session_of(departure.member.key, departure.at) is None

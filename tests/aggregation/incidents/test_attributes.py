@@ -88,3 +88,13 @@ def test_timeout_that_nobody_shows_makes_a_cost_the_least_one(
 ) -> None:
     went = MemberDeparture(member=M1, how=how, at=AT, is_silent=True)
     assert attributes(*shown).unknown_timeout_of(went) == timeout
+
+
+@pytest.mark.parametrize("expired_at", [None, AT + 5.0])
+def test_member_whose_successor_came_first_rests_on_the_default_too(
+    expired_at: float | None,
+) -> None:
+    replaced = MemberDeparture(
+        member=M1, how=DepartureMode.EXPIRED, at=AT, is_silent=False, expired_at=expired_at
+    )
+    assert attributes(OWNED).assumes_session(replaced) == (expired_at is not None)
