@@ -17,7 +17,7 @@ USERS = "config"
 
 _ATTRIBUTES = ("member_id", "assignor", "cluster", "state")
 _SCHEDULES = ("due_ms", "due")
-_NUMBERS = ("generation", "sent_generation", "members", "due_ms")
+_NUMBERS = ("generation", "sent_generation", "members", "due_ms", "max_poll_ms")
 CAPTURE = re.compile(r"\(\?P<(\w+)>")
 """Begin of a named group in an expression."""
 _NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)

@@ -33,9 +33,10 @@ Captures that count: ``client_id``, ``group``, ``instance_id``, ``member_id``, `
 ``sent_generation`` (of the request behind a response), ``assignor``, ``cluster``, ``state`` (of a
 Streams thread), ``assignment`` (all that a Streams member is to take), ``added`` and ``revoked``
 (partitions that the member reads from now on, and no more), ``owned`` (all partitions or tasks that
-it has from now on; an empty one: none), ``reason``, ``due_ms`` and ``due`` (a scheduled time),
-``thread`` (of Streams), ``handle`` (names the client where a line leaves out its id or group) and
-``member_name`` (the client id within a member id, if no other is known).
+it has from now on; an empty one: none), ``max_poll_ms`` (the poll interval in force), ``reason``,
+``due_ms`` and ``due`` (a scheduled time), ``thread`` (of Streams), ``handle`` (names a client in
+a line without its id or group) and ``member_name`` (the client id within a member id, if no other
+is known).
 """
 
 import re

@@ -236,6 +236,9 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.is_muted = self.is_muted and rule.drops
         if rule.names or rule.group_type != self.member.group_type:
             self._learn_names(event, own_cluster)
+        if rule.drops and "max_poll_ms" in event.captures:
+            seconds = int(event.captures["max_poll_ms"]) / 1000
+            self.member = replace(self.member, max_poll_interval_s=seconds)
         generation = event.captures.get("generation")
         if generation is not None:
             self.generation = int(generation)
