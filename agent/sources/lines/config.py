@@ -21,6 +21,8 @@ class FilesConfig:
     paths: tuple[str, ...]
     """Globs; ``**`` for any depth."""
     read_from: ReadFrom = ReadFrom.BEGINNING
+    """Where a file is begun that is there at the first look. Rotated files from before that are not
+    read; ``replay`` reads them."""
     timezone: str | None = None
     """IANA zone of times without one in these files; default: the agent's ``timezone``."""
 

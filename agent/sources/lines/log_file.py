@@ -9,7 +9,7 @@ import os
 import stat
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,6 +46,12 @@ class Place:
     """Number of the file's first bytes in the digest ``head``."""
     head: str
     offset: int
+
+
+NOTHING = Place(device=0, inode=0, head_bytes=0, head="", offset=0)
+"""The end of no file: each file of a rotated set follows it."""
+_WHOLE = 1 << 62
+"""Offset behind the end of a packed file, whose length is not known without unpacking it."""
 
 
 class Chunk(NamedTuple):
@@ -93,6 +99,18 @@ class OpenLog:
             self._head = self._first(min(offset, _HEAD_BYTES))
             self._file.seek(offset)
         self.offset = offset
+
+    def end(self) -> Place:
+        """Return the place behind the last byte; nothing is read.
+
+        Raises:
+            OSError: the file cannot be read.
+
+        """
+        with _translate_damage():
+            head = self._first(_HEAD_BYTES)
+        offset = _WHOLE if self._packed else self.size
+        return replace(self.place, head_bytes=len(head), head=_digest(head), offset=offset)
 
     def read(self, now: float, size: int) -> Chunk | None:
         """Return the next ``size`` bytes, fewer at the end, then None.
@@ -159,6 +177,11 @@ class OpenLog:
                 return _digest(self._first(place.head_bytes)) == place.head
         except OSError:
             return False
+
+    def is_whole_of(self, place: Place) -> bool:
+        """Return whether it has nothing but what was read up to the place."""
+        has_length = self._packed or self.size == place.offset
+        return place.head_bytes > 0 and has_length and self.is_copy_of(place)
 
     def is_inode_of(self, place: Place) -> bool:
         """Return whether it is the same inode, under any name."""

@@ -5,6 +5,9 @@ truncated, or the agent restarts. The file that was read is searched at the path
 set, by its inode and its first KiB (it was renamed, copied or gzip'ed). The rest of it comes first,
 then the files of the set between it and the path's own, then the path's own.
 
+What follows a file that is gone, or that was empty when it was looked at, follows the file before
+it: that of the first look is the newest that lay there already, and none of them is read.
+
 A renamed file is closed when its successor has bytes and, checked after that, it has none itself: a
 writer that has begun the new file writes no more to the old one. No timeout is involved.
 """
@@ -16,7 +19,14 @@ from dataclasses import replace
 from pathlib import Path
 from sys import intern
 
-from agent.sources.lines.log_file import LARGE_BLOCK_BYTES, Chunk, DamagedError, OpenLog, Place
+from agent.sources.lines.log_file import (
+    LARGE_BLOCK_BYTES,
+    NOTHING,
+    Chunk,
+    DamagedError,
+    OpenLog,
+    Place,
+)
 from agent.sources.lines.recordings import rotation
 
 
@@ -45,11 +55,13 @@ class Follower:
         path: Path,
         place: Place | None = None,
         *,
+        before: Place | None = None,
         at_end: bool = False,
         is_new: Callable[[OpenLog], bool] | None = None,
     ) -> None:
         """Continue from ``place``, else from the start or end of ``path``. Opens nothing yet.
 
+        ``before`` is the end of the file before that of ``place``; None: it is not known.
         ``is_new`` finds the rotated files before ``path`` that belong to a stream without a place:
         it was rotated before its first look.
         """
@@ -60,9 +72,9 @@ class Follower:
         self._place, self._at_end, self._is_new = place, at_end, is_new
         self._log: OpenLog | None = None
         self._next: Sequence[OpenLog] = ()
-        # Where the file before ended, while nothing is read of this one: an empty file has no head
-        # to know it by, and its first bytes may be those of a later one.
-        self._before: Place | None = None
+        # It is the place while nothing is read of this file: an empty file has no head to know it
+        # by, and its first bytes may be those of a later one.
+        self._before = before
         self._idle = False
         self._seen = (-1, -1)
         self.block_bytes = LARGE_BLOCK_BYTES
@@ -94,6 +106,11 @@ class Follower:
         """Return the files that were read to their end since the last call."""
         finished, self._finished = self._finished, ()
         return finished
+
+    @property
+    def before(self) -> Place | None:
+        """Return the end of the file before; `NOTHING`: there is none, None: it is not known."""
+        return self._before
 
     @property
     def place(self) -> Place | None:
@@ -142,7 +159,7 @@ class Follower:
         The last ``unread`` bytes are read again then.
         """
         log = self._log
-        if log is None or not self._idle or (log.offset == 0 and self._before is not None):
+        if log is None or not self._idle:
             return False
         self._parked = (log.device, log.inode)
         self._seen = log.stamp() or self._seen
@@ -159,7 +176,7 @@ class Follower:
         if seen == self._seen and not moved:
             return False
         place = self._place
-        if place is None or moved:
+        if place is None or moved or place.inode != found.st_ino:
             self._parked = None
             if place is not None:
                 self._resume(place)
@@ -203,19 +220,23 @@ class Follower:
         if self._is_new is not None:
             self._start_at_oldest(self._is_new)
             return
-        log = OpenLog(self.path)
+        self._switch(OpenLog(self.path))
+        self._skip_old()
+
+    def _skip_old(self) -> None:
         if self._at_end:
-            log.skip_to(log.size)
-        self._switch(log)
+            self._reading.skip_to(self._reading.size)
 
     def _start_at_oldest(self, is_new: Callable[[OpenLog], bool]) -> None:
         *older, current = self._open_set()
         begin = len(older)
         while begin and is_new(older[begin - 1]):
             begin -= 1
+        self._before = _end_of_newest(older[:begin])
         for log in older[:begin]:
             log.close()
         self._go_on([*older[begin:], current])
+        self._skip_old()
 
     @property
     def _reading(self) -> OpenLog:
@@ -256,7 +277,6 @@ class Follower:
         if before is not None:  # the first bytes: which file they are in, the set tells
             if size == log.size == 0:
                 return False
-            self._before = None
             self._resume(before, finished=True)
             return True
         if log.size > log.offset:
@@ -296,18 +316,28 @@ class Follower:
         if at is None and (renamed := _find_inode(self.path, place)) is not None:
             logs.insert(len(logs) - 1, renamed)
             at = len(logs) - 2
+        before = self._before
         if at is None:
-            rest = list(otherwise) or logs[-1:]
-        elif finished and at + 1 < len(logs):
-            rest = logs[at + 1 :]
+            rest = list(otherwise) or _after(logs, before)
+        elif at < 0 or (finished and at + 1 < len(logs)):
+            rest = self._without_read(logs[at + 1 :])
         else:
             logs[at].skip_to(place.offset)
-            rest = logs[at:]
+            rest = [logs[at], *self._without_read(logs[at + 1 :])]
         for log in logs:
             if log not in rest:
                 log.close()
         self._go_on(rest)
+        if at is None:
+            self._before = before  # what is gone tells nothing of the files beside it
         return at is not None
+
+    def _without_read(self, logs: Sequence[OpenLog]) -> list[OpenLog]:
+        """Leave out the file before: some rotators give the newest file the highest number."""
+        before = self._before
+        if before is None:
+            return list(logs)
+        return [log for log in logs[:-1] if not log.is_whole_of(before)] + list(logs[-1:])
 
     def _go_on(self, logs: Iterable[OpenLog]) -> None:
         first, *self._next = logs
@@ -359,14 +389,58 @@ def _older(path: Path) -> list[Path]:
     mine = rotation(path)
     found = {}
     try:
-        others = sorted(path.parent.iterdir(), reverse=True)  # x.gz, then x: the plain one stays
+        # x.gz, then x: the plain one stays
+        names = sorted(os.listdir(path.parent), reverse=True)  # noqa: PTH208 - no 20,000 Paths
     except PermissionError:  # a folder that may be passed but not listed
         return []
-    for other in others:
+    for name in names:
+        if not name.startswith(mine.base.stem):  # one of 20,000 others
+            continue
+        other = path.with_name(name)
         place = rotation(other)
         if place.base == mine.base and place.order < mine.order:
             found[place.order] = other
-    return [found[order] for order in sorted(found)]
+    numbered = [found[order] for order in sorted(found) if order[0] == 0]
+    dated = [found[order] for order in sorted(found) if order[0] != 0]
+    return [*(reversed(numbered) if _is_ascending(numbered) else numbered), *dated]
+
+
+def _is_ascending(numbered: Sequence[Path]) -> bool:
+    """Return whether the last of these files, the one with the lowest number, is the oldest.
+
+    Times of plain and packed files are not compared, as some packers keep none. Of one of each, the
+    plain one is newer.
+    """
+    times: dict[bool, list[int]] = {}
+    for path in numbered:
+        with contextlib.suppress(OSError):
+            found = path.stat()
+            if found.st_size > 0:
+                times.setdefault(path.suffix == ".gz", []).append(found.st_mtime_ns)
+    pairs = [(kind[0], kind[-1]) for kind in times.values() if kind[0] != kind[-1]]
+    if pairs:
+        return any(first > last for first, last in pairs)
+    return [*times] == [False, True]
+
+
+def _end_of_newest(older: Sequence[OpenLog]) -> Place | None:
+    """Return the end of the newest file that has bytes; None if it cannot be read."""
+    newest = next((log for log in reversed(older) if log.has_bytes), None)
+    try:
+        return NOTHING if newest is None else newest.end()
+    except OSError:
+        return None
+
+
+def _after(logs: list[OpenLog], before: Place | None) -> list[OpenLog]:
+    """Return the files of a set that follow ``before``, at least the path's own.
+
+    A set loses its oldest files first: if ``before`` is gone, what was older is, too.
+    """
+    if before is None:
+        return logs[-1:]
+    at = _index(logs[:-1], before)
+    return logs if at is None else logs[at + 1 :]
 
 
 def _find_inode(path: Path, place: Place) -> OpenLog | None:
@@ -382,7 +456,12 @@ def _find_inode(path: Path, place: Place) -> OpenLog | None:
 
 
 def _index(logs: list[OpenLog], place: Place) -> int | None:
-    """Return the index of the file of ``place``; the same inode precedes a copy."""
+    """Return the index of the file of ``place``; the same inode precedes a copy.
+
+    `NOTHING` stands before the first one: -1.
+    """
+    if place == NOTHING:
+        return -1
     holding = [i for i, log in enumerate(logs) if log.is_copy_of(place)]
     same = [i for i in holding if logs[i].is_inode_of(place)]
     return max(same or holding, default=None)

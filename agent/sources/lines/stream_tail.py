@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import msgspec
 
-from agent.sources.lines.log_file import Place
+from agent.sources.lines.log_file import NOTHING, Place
 from agent.sources.lines.rotation import Follower
 from agent.sources.lines.stream_parser import StreamParser
 
@@ -39,6 +39,7 @@ class _Asleep(msgspec.Struct):
 
     place: Place
     parser: msgspec.Raw
+    before: Place | None = None
 
 
 @dataclass(slots=True)
@@ -64,7 +65,11 @@ class StreamTail:
 
     @classmethod
     def resume(
-        cls, stream: str, follower: Callable[[Place], Follower], position: Any, create: CreateParser
+        cls,
+        stream: str,
+        follower: Callable[..., Follower],
+        position: Any,
+        create: CreateParser,
     ) -> Self:
         """Continue from a `position`.
 
@@ -77,7 +82,10 @@ class StreamTail:
         parser = create(stream)
         parser.restore(position["parser"])
         place = msgspec.convert(position["place"], Place)
-        return cls(stream, follower(place), create, _parser=parser)
+        before = msgspec.convert(position.get("before"), Place | None)
+        if before == NOTHING:  # one value for all streams
+            before = NOTHING
+        return cls(stream, follower(place, before=before), create, _parser=parser)
 
     @property
     def parser(self) -> StreamParser:
@@ -150,14 +158,16 @@ class StreamTail:
             return self._move_asleep(place, self._sleep)
         parser = self.parser
         rest = replace(place, offset=max(0, place.offset - parser.pending))
-        return {"place": msgspec.to_builtins(rest), "parser": parser.state()}
+        position = {"place": msgspec.to_builtins(rest), "parser": parser.state()}
+        before = self.follower.before
+        return position if before is None else position | {"before": msgspec.to_builtins(before)}
 
     def _keep_as_text(self, parser: StreamParser, pending: int) -> None:
         place = self.follower.place
         if place is None:
             return
         rest = replace(place, offset=max(0, place.offset - pending))
-        text = _encode(rest, parser.state())
+        text = _encode(rest, parser.state(), self.follower.before)
         held_at = parser.oldest_pending_at()
         self._sleep = _Sleep(text, None if held_at is not None else parser.horizon(), held_at)
         self._saved, self._saved_at = text, self.follower.place_number
@@ -169,8 +179,9 @@ class StreamTail:
         It is the only one: a second text of 20,000 streams took 30 MiB.
         """
         asleep = msgspec.json.decode(sleep.position, type=_Asleep)
-        if asleep.place != place:
-            text = _encode(place, asleep.parser)
+        before = self.follower.before
+        if asleep.place != place or asleep.before != before:
+            text = _encode(place, asleep.parser, before)
             self._sleep = sleep = replace(sleep, position=text)
         return sleep.position
 
@@ -191,5 +202,7 @@ class StreamTail:
         return max(times, default=None)
 
 
-def _encode(place: Place, state: Any) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode({"place": place, "parser": state}))
+def _encode(place: Place, state: Any, before: Place | None) -> msgspec.Raw:
+    position = {"place": place, "parser": state}
+    known = {} if before is None else {"before": before}
+    return msgspec.Raw(msgspec.json.encode(position | known))

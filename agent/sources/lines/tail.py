@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import glob
 import logging
+import math
 import os
 import time
 from collections import Counter
@@ -25,6 +26,7 @@ from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.lines.config import FilesConfig, ReadFrom
 from agent.sources.lines.file_reports import FileReports
 from agent.sources.lines.log_file import (
+    NOTHING,
     UTF_16,
     Chunk,
     NotAFileError,
@@ -207,10 +209,13 @@ class FileTail:
                 if place is not None and place not in self._finished.values():
                     continue  # its own stream still reads it, under its new name
                 at_end = first and self._config.read_from is ReadFrom.END
-                is_new = None
-                if self._scanned_at is not None and place is None and sets.has_older(path):
-                    is_new = partial(_is_new, since=self._scanned_at, known=known)
-                follower = Follower(path, place, at_end=at_end, is_new=is_new)
+                before, is_new = None, None
+                if place is None and not sets.has_older(path):
+                    before = NOTHING
+                elif place is None:
+                    since = math.inf if self._scanned_at is None else self._scanned_at
+                    is_new = partial(_is_new, since=since, known=known)
+                follower = Follower(path, place, before=before, at_end=at_end, is_new=is_new)
                 tail = StreamTail(stream, follower, self._parser)
                 tail.idle_at = self._scanned_at  # it is younger than the last scan, or was moved
                 yield

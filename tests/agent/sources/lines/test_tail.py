@@ -746,6 +746,90 @@ def test_an_unknown_dialect_is_the_authors_error() -> None:
         LogSource(LogConfig(paths=("x",), dialects=["cobol"]))
 
 
+class TestMissedFiles:
+    """Files that came and were rotated between two looks, beside those that were there before."""
+
+    def pack(self, bench: Bench, number: int) -> None:
+        plain = bench.folder / f"app.log.{number}"
+        plain.with_name(plain.name + ".gz").write_bytes(gzip.compress(plain.read_bytes()))
+        plain.unlink()
+
+    @pytest.mark.parametrize("is_down", [False, True])
+    @pytest.mark.parametrize("olds", [0, 1, 2])
+    def test_a_file_that_was_empty_at_each_look(
+        self, bench: Bench, olds: int, *, is_down: bool
+    ) -> None:
+        for number in range(olds):
+            bench.append(lines(90 + number))
+            bench.rotate()
+        bench.path.touch()
+        assert bench.read() == []
+        position = bench.stop() if is_down else {}
+        bench.append(lines(1))
+        bench.rotate()
+        if olds:
+            self.pack(bench, 2)  # an old one, packed now
+        self.pack(bench, 1)
+        bench.append(lines(2))
+        if is_down:
+            bench.restart(position)
+
+        assert bench.read() == [1, 2]
+        assert bench.errors == {}
+
+    def test_the_file_that_was_read_is_removed_meanwhile(self, bench: Bench) -> None:
+        bench.append(lines(1))
+        assert bench.read() == [1]
+        position = bench.stop()
+        bench.rotate()
+        bench.append(lines(2))
+        bench.path.rename(bench.folder / "app.log.1")  # with `rotate 1`
+        self.pack(bench, 1)
+        bench.append(lines(3))
+        bench.restart(position)
+
+        assert bench.read() == [2, 3]
+        assert bench.errors == {"lost": 1}
+
+    def test_a_file_that_is_cut_without_a_copy_makes_old_ones_no_news(self, bench: Bench) -> None:
+        bench.append(lines(90))
+        bench.rotate()
+        bench.append(lines(1))
+        read = bench.read()
+        for number in (2, 3, 4):
+            position = bench.stop()
+            bench.path.write_bytes(lines(number))
+            bench.restart(position)
+            read += bench.read()
+
+        assert read == [1, 2, 3, 4]
+
+    def test_a_checkpoint_that_does_not_know_the_file_before(self, bench: Bench) -> None:
+        bench.append(lines(90))
+        bench.rotate()
+        bench.append(lines(1))
+        bench.read()
+        position = bench.stop()
+        del position[str(bench.path)]["before"]  # as up to 0.1
+        bench.path.write_bytes(lines(2))
+        bench.restart(position)
+
+        assert bench.read() == [2]
+
+    def test_the_highest_number_may_be_the_newest(self, bench: Bench) -> None:
+        read = []
+        for number in range(1, 7):
+            bench.append(lines(number))
+            if number != 4:
+                read += bench.read()
+            time.sleep(0.02)  # a file system's times are as exact as the kernel's clock
+            (bench.folder / f"app.log.{number}").write_bytes(bench.path.read_bytes())
+            os.truncate(bench.path, 0)
+        bench.append(lines(7))
+
+        assert read + bench.read() == [1, 2, 3, 4, 5, 6, 7]
+
+
 class TestDescriptors:
     """Files beyond the descriptors: idle ones are closed, and read on when they grow."""
 
@@ -808,6 +892,22 @@ class TestDescriptors:
 
         assert sorted(bench.read()) == [2, 3, 4]
         assert bench.source.health.errors["truncated"] == 1
+        bench.close()
+
+    def test_closed_empty_files_are_read_from_their_first_byte(
+        self, tmp_path: Path, few: int
+    ) -> None:
+        bench = Bench(tmp_path, "*.log")
+        for number in range(50):
+            (tmp_path / f"app{number:03}.log").touch()
+        (tmp_path / "app001.log.1").write_bytes(named(1, 90))
+        assert bench.read() == []
+        assert len(bench.source._open) <= few + 1
+
+        for number in range(50):
+            (tmp_path / f"app{number:03}.log").write_bytes(named(number, 1))
+        assert bench.read() == [1] * 50
+        assert bench.source.health.errors.keys() <= {"descriptors"}
         bench.close()
 
     def test_positions_of_closed_files_survive_a_restart(self, tmp_path: Path, few: int) -> None:
