@@ -68,7 +68,7 @@ class _Set:
         packed = {"none": 0, "delayed": -1, "at once": 1}[self._packing]
         for at in range(len(self._older)):
             if packed and at >= (packed < 0) and self._older[at].suffix != ".gz":
-                self._older[at] = _pack(self._older[at])
+                self._older[at] = _pack(self._older[at], keeps_time=packed < 0)
 
     def _shift(self) -> None:
         for at in reversed(range(len(self._older))):
@@ -88,9 +88,11 @@ class _Set:
         return numbers(self.path.read_bytes())
 
 
-def _pack(path: Path) -> Path:
+def _pack(path: Path, *, keeps_time: bool) -> Path:
     packed = path.with_name(path.name + ".gz")
     packed.write_bytes(gzip.compress(path.read_bytes()))
+    if keeps_time:  # as gzip does; what writes the log and packs it at once keeps none
+        os.utime(packed, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
     path.unlink()
     return packed
 

@@ -26,6 +26,9 @@ UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """Begin of a log that PowerShell's ``>`` wrote."""
 _HEAD_BYTES = 1024
 _GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_SUFFIX = ".gz"
+_PACKING_S = 2.0
+"""A packed file that changed so recently may still be written."""
 
 
 class NotAFileError(OSError):
@@ -84,9 +87,11 @@ class OpenLog:
         self._head = b""
         self._raw = io.FileIO(self._fd)
         self._gzip = None
-        if os.pread(self._fd, 2, 0) == _GZIP_MAGIC:
+        is_begun = path.suffix == _GZIP_SUFFIX and found.st_size < len(_GZIP_MAGIC)
+        self._packed = is_begun or os.pread(self._fd, 2, 0) == _GZIP_MAGIC
+        if self._packed:
             self._gzip = gzip.GzipFile(fileobj=self._raw)
-        self._packed, self._file = self._gzip is not None, self._gzip or self._raw
+        self._file = self._gzip or self._raw
 
     def skip_to(self, offset: int) -> None:
         """Continue at ``offset``.
@@ -149,6 +154,22 @@ class OpenLog:
         found = os.fstat(self._fd)
         is_read = not self._packed and found.st_size == self.offset
         return (found.st_size, found.st_mtime_ns) if is_read else None
+
+    def is_being_packed(self, now: float) -> bool:
+        """Return whether the rest of a packed file may still come, at Unix seconds ``now``."""
+        return self._packed and 0 <= now - self.changed_at < _PACKING_S
+
+    def unpack_again(self) -> None:
+        """Continue at the same offset of a packed file that has grown.
+
+        Raises:
+            DamagedError: it does not unpack.
+
+        """
+        self._raw.seek(0)
+        self._file = self._gzip = gzip.GzipFile(fileobj=self._raw)
+        with _translate_damage():
+            self._file.seek(self.offset)
 
     @property
     def changed_at(self) -> float:

@@ -40,6 +40,7 @@ class Follower:
         "_finished",
         "_idle",
         "_is_new",
+        "_is_partial",
         "_log",
         "_next",
         "_parked",
@@ -76,6 +77,8 @@ class Follower:
         # by, and its first bytes may be those of a later one.
         self._before = before
         self._idle = False
+        self._is_partial = False
+        """Whether the file is packed and not yet whole: it is waited for."""
         self._seen = (-1, -1)
         self.block_bytes = LARGE_BLOCK_BYTES
         """Bytes of the next block."""
@@ -130,13 +133,13 @@ class Follower:
         if self._log is None:
             if not self._open():
                 return None
-        elif self._idle:
+        elif self._idle and not self._is_partial:
             if not self._look():
                 return None
         elif not self._reading.is_unchanged():  # and has grown to where it was read already
             self._follow_copy()
         while (chunk := self._block(now)) is None:
-            if not self._go_further():
+            if self._is_partial or not self._go_further():
                 self._idle = True
                 return None
         # A short block is the end of the file for now: the next read looks at it first.
@@ -367,11 +370,19 @@ class Follower:
 
     def _block(self, now: float) -> Chunk | None:
         self.place_number += 1
-        try:
-            return self._reading.read(now, self.block_bytes)
-        except DamagedError:
-            self._faults += ("unreadable",)
+        log = self._reading
+        if self._is_partial and log.is_being_packed(now):
             return None
+        try:
+            if self._is_partial:
+                log.unpack_again()
+            chunk = log.read(now, self.block_bytes)
+            self._is_partial = chunk is None and log.offset == 0 and log.is_being_packed(now)
+        except DamagedError:
+            self._is_partial = log.is_being_packed(now)
+            self._faults += () if self._is_partial else ("unreadable",)
+            return None
+        return chunk
 
     def _switch(self, log: OpenLog) -> None:
         self.place_number += 1
@@ -380,7 +391,7 @@ class Follower:
                 self._before = self._log.place
                 self._finished += (self._before,)
             self._log.close()
-        self._log, self._seen = log, (-1, -1)
+        self._log, self._seen, self._is_partial = log, (-1, -1), False
 
 
 def _older(path: Path) -> list[Path]:
@@ -408,19 +419,20 @@ def _older(path: Path) -> list[Path]:
 def _is_ascending(numbered: Sequence[Path]) -> bool:
     """Return whether the last of these files, the one with the lowest number, is the oldest.
 
-    Times of plain and packed files are not compared, as some packers keep none. Of one of each, the
-    plain one is newer.
+    The time of a packed file may be that of its packing, so it is compared with packed ones, or
+    where it is older all the same.
     """
-    times: dict[bool, list[int]] = {}
+    ages: list[tuple[bool, int]] = []
     for path in numbered:
         with contextlib.suppress(OSError):
             found = path.stat()
             if found.st_size > 0:
-                times.setdefault(path.suffix == ".gz", []).append(found.st_mtime_ns)
-    pairs = [(kind[0], kind[-1]) for kind in times.values() if kind[0] != kind[-1]]
-    if pairs:
-        return any(first > last for first, last in pairs)
-    return [*times] == [False, True]
+                ages.append((path.suffix == ".gz", found.st_mtime_ns))
+    for kind in (False, True):
+        times = [at for is_packed, at in ages if is_packed is kind]
+        if times and times[0] != times[-1]:
+            return times[0] > times[-1]
+    return bool(ages) and ages[-1][0] and ages[0][1] > ages[-1][1]
 
 
 def _end_of_newest(older: Sequence[OpenLog]) -> Place | None:

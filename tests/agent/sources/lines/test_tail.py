@@ -777,6 +777,46 @@ class TestMissedFiles:
         assert bench.read() == [1, 2]
         assert bench.errors == {}
 
+    @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99])
+    @pytest.mark.parametrize("is_down", [False, True])
+    def test_a_file_that_is_being_packed(
+        self, bench: Bench, share: float, *, is_down: bool
+    ) -> None:
+        bench.append(lines(1))
+        bench.read()
+        bench.rotate()
+        text = lines(2) + os.urandom(20_000).hex().encode() + b"\n" + lines(3)
+        data = gzip.compress(text)
+        packed, part = bench.folder / "app.log.1.gz", int(len(data) * share)
+        bench.rotate()
+        packed.write_bytes(data[:part])
+        bench.append(lines(4))
+        bench.now = time.time()
+        read = bench.read()
+        if is_down:
+            bench.restart(bench.stop())
+            read += bench.read()
+        with packed.open("ab") as file:
+            file.write(data[part:])
+        bench.now += 10
+
+        assert read + bench.read() == [2, 3, 4]
+        assert bench.errors == {}
+
+    def test_a_file_whose_packing_broke_off(self, bench: Bench) -> None:
+        bench.append(lines(1))
+        bench.read()
+        bench.rotate()
+        bench.rotate()
+        (bench.folder / "app.log.1.gz").write_bytes(gzip.compress(lines(2))[:-8])
+        bench.append(lines(3))
+        bench.now = time.time()
+        assert bench.read() == [2]
+        bench.now += 10
+
+        assert bench.read() == [3]
+        assert bench.errors == {"unreadable": 1}
+
     def test_the_file_that_was_read_is_removed_meanwhile(self, bench: Bench) -> None:
         bench.append(lines(1))
         assert bench.read() == [1]
