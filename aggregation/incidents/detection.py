@@ -33,7 +33,7 @@ from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
 from aggregation.rebalances.root_cause import EXPIRY_WAIT_S, Certainty
 from aggregation.rebalances.segments import MemberRef, Segment
 from metrics.model.sample import Outcome
-from metrics.model.signals import SourceKind
+from metrics.model.signals import streams_thread
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import BROKER_SOURCES
 
@@ -296,13 +296,13 @@ class GroupHistory:
         ]
 
     def _has_new_id(self, segment: Segment) -> bool:
-        """Check that a member has another id than before, in its own log: it is another process.
+        """Check that a member has another id than before: it is another process.
 
-        On the wire every join has its cause.
+        Streams' threads have names of their own, and join again for their instance.
         """
         before = self.member_ids.get(segment.member.key)
         is_other = before is not None and segment.member_id not in {None, before}
-        return is_other and segment.source == SourceKind.LOGS.value
+        return is_other and streams_thread(segment.member.client_id) is None
 
     def _find_returns(self, causes: Iterable[Cause]) -> dict[Cause, _Away]:
         """Return the departure that each cause is the return of: one successor for each."""
