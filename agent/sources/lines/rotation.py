@@ -13,6 +13,7 @@ writer that has begun the new file writes no more to the old one. No timeout is 
 """
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -29,6 +30,9 @@ from agent.sources.lines.log_file import (
 )
 from agent.sources.lines.recordings import rotation
 
+_SETTLED_S = 1.0
+"""A folder that changes again so soon may keep its time."""
+
 
 class Follower:
     """Reader of one stream's files, in order."""
@@ -38,6 +42,7 @@ class Follower:
         "_before",
         "_faults",
         "_finished",
+        "_folder_at",
         "_idle",
         "_is_new",
         "_is_partial",
@@ -77,6 +82,8 @@ class Follower:
         # by, and its first bytes may be those of a later one.
         self._before = before
         self._idle = False
+        self._folder_at: int | None = None
+        """Change of the folder as the file was empty: without another one no file was missed."""
         self._is_partial = False
         """Whether the file is packed and not yet whole: it is waited for."""
         self._seen = (-1, -1)
@@ -179,14 +186,17 @@ class Follower:
         if seen == self._seen and not moved:
             return False
         place = self._place
-        if place is None or moved or place.inode != found.st_ino:
+        is_empty = place == NOTHING and not moved and self._is_folder_unchanged()
+        if place is None or moved or not (is_empty or place.inode == found.st_ino):
             self._parked = None
             if place is not None:
                 self._resume(place)
             return True
         log = OpenLog(self.path)
         self._parked = None
-        if log.is_copy_of(place):
+        if is_empty:
+            self._switch(log)
+        elif log.is_copy_of(place):
             log.skip_to(place.offset)
             self._switch(log)
         else:
@@ -280,7 +290,8 @@ class Follower:
         if before is not None:  # the first bytes: which file they are in, the set tells
             if size == log.size == 0:
                 return False
-            self._resume(before, finished=True)
+            if before != NOTHING or moved or not self._is_folder_unchanged():
+                self._resume(before, finished=True)
             return True
         if log.size > log.offset:
             return True
@@ -376,13 +387,23 @@ class Follower:
         try:
             if self._is_partial:
                 log.unpack_again()
+            folder_at = None if log.has_bytes else _change_of_folder(self._path, now)
             chunk = log.read(now, self.block_bytes)
+            self._folder_at = folder_at
             self._is_partial = chunk is None and log.offset == 0 and log.is_being_packed(now)
         except DamagedError:
             self._is_partial = log.is_being_packed(now)
             self._faults += () if self._is_partial else ("unreadable",)
             return None
         return chunk
+
+    def _is_folder_unchanged(self) -> bool:
+        """Return whether no file came since the path's own was empty.
+
+        20,000 new logs in one folder would be listed by each of them.
+        """
+        known = self._folder_at
+        return known is not None and known == _change_of_folder(self._path, math.inf)
 
     def _switch(self, log: OpenLog) -> None:
         self.place_number += 1
@@ -392,6 +413,15 @@ class Follower:
                 self._finished += (self._before,)
             self._log.close()
         self._log, self._seen, self._is_partial = log, (-1, -1), False
+
+
+def _change_of_folder(path: str, now: float) -> int | None:
+    """Return the last change of the folder where a path rotates; None: it may be changing."""
+    with contextlib.suppress(OSError):
+        changed_ns = Path(os.path.realpath(path)).parent.stat().st_mtime_ns
+        if now - changed_ns / 1e9 >= _SETTLED_S:
+            return changed_ns
+    return None
 
 
 def _older(path: Path) -> list[Path]:

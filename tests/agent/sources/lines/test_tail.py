@@ -803,6 +803,30 @@ class TestMissedFiles:
         assert read + bench.read() == [2, 3, 4]
         assert bench.errors == {}
 
+    @pytest.mark.parametrize("is_copied", [False, True])
+    def test_new_files_are_found_without_a_search_of_the_folder(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch, *, is_copied: bool
+    ) -> None:
+        """20,000 empty logs in one folder listed it 20,000 times."""
+        bench.path.touch()
+        os.utime(bench.folder, (START_AT, START_AT))
+        searched: list[Path] = []
+        older = rotation._older
+
+        def search(path: Path) -> list[Path]:
+            searched.append(path)
+            return older(path)
+
+        monkeypatch.setattr(rotation, "_older", search)
+        assert bench.read() == []
+        bench.append(lines(1))
+        if is_copied:
+            bench.copytruncate()
+            bench.append(lines(2))
+
+        assert bench.read() == ([1, 2] if is_copied else [1])
+        assert bool(searched) is is_copied
+
     def test_a_file_whose_packing_broke_off(self, bench: Bench) -> None:
         bench.append(lines(1))
         bench.read()
