@@ -159,6 +159,8 @@ def test_after_rotations_while_down(tmp_path: Path, released: Sequence[str]) -> 
         agent.start_ready()
         _write(log, _ROUNDS, 2 * _ROUNDS)
         until(lambda: len(_ids(agent.on_disk())) >= 2 * _ROUNDS, "the first records")
+        checkpoint = agent.spool.parent / "checkpoint.json"
+        until(checkpoint.exists, "the first checkpoint")  # without it, rotated files are old
         agent.kill()
         known = _moves(agent.on_disk())
         for number in range(2, 5):
