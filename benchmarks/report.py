@@ -24,7 +24,7 @@ import psutil
 from report_peers import ask_duckdb, ask_polars
 
 FIRST = date(2026, 1, 1)
-RATIO_MAX = 2.5
+RATIO_MAX = 1.7
 RSS_MAX_GB = 5.0
 LARGE = 50_000_000
 """From this many transitions on, the JVM's compilers pay off, and the ratio is checked."""
