@@ -12,6 +12,7 @@ another one. A rebalance that a dropped member began is over when that member is
 day, too: its time out of the group is part of the cost.
 """
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from itertools import takewhile
@@ -46,6 +47,8 @@ INCIDENT_S = 86_400.0
 ATTRIBUTE_S = 90 * 86_400.0
 """A member's attributes are kept this long: what it owns may not change for weeks."""
 _ROUNDS_KEPT = 2
+_ZLIB = b"\x78"
+"""First byte of compressed data: of a plain state it is that of a map."""
 
 
 class _Span(NamedTuple):
@@ -70,13 +73,20 @@ class Carried(msgspec.Struct, frozen=True):
     """Members, partitions and hosts of the last days that have a rebalance."""
 
     def encode(self) -> bytes:
-        """Encode the state."""
-        return msgspec.msgpack.encode(self)
+        """Encode and compress the state: records of one group hold mostly the same texts.
+
+        A busy group carries thousands of records, and Spark holds the state of all groups after
+        each day of a span.
+        """
+        return zlib.compress(msgspec.msgpack.encode(self), level=1)
 
     @classmethod
     def decode(cls, written: bytes | None) -> "Carried":
-        """Decode the output of `encode`; None means a new group."""
-        return cls() if written is None else msgspec.msgpack.decode(written, type=cls)
+        """Decode the output of `encode`, or the plain one of 0.1; None means a new group."""
+        if written is None:
+            return cls()
+        is_packed = written[:1] == _ZLIB
+        return msgspec.msgpack.decode(zlib.decompress(written) if is_packed else written, type=cls)
 
 
 class GroupDays:

@@ -8,6 +8,7 @@ from itertools import groupby, product
 from operator import attrgetter
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebala
 from aggregation.rebalances.root_cause import Certainty
 from aggregation.rebalances.segments import Segment
 from aggregation.spark.rollups.daily_rebalances import Carried, GroupDays, last_seen_by
-from metrics.model.sample import Outcome, Sample, SampleKind, format_time, parse_time
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time, parse_time
 from metrics.model.status import RebalanceStatus as S
 from tests.aggregation.spark.histories import DAY_S, REASONS, START_AT, Client, fleet, rebalance
 from tests.aggregation.spark.recorded import recorded
@@ -244,3 +245,27 @@ def test_member_that_was_there_days_ago_is_missed_when_it_crashes() -> None:
         found.trigger.member.client_id,
         found.departures[0].kind,
     )
+
+
+def test_state_of_a_busy_group_is_small_and_the_plain_one_is_read() -> None:
+    """Spark holds the states of all groups, each after each day of a span."""
+    records = tuple(
+        Sample(
+            id=f"{number:032x}",
+            kind=SampleKind.TRANSITION,
+            ts=format_time(START_AT + number),
+            cluster="k",
+            app="g",
+            group="g",
+            scope=Scope.CONSUMER,
+            client_id=f"client-{number % 20}",
+            episode=f"{number:016x}",
+            source="logs",
+        )
+        for number in range(1_000)
+    )
+    carried = Carried(records=records)
+
+    assert len(carried.encode()) < 60 * len(records)  # 340 bytes each without compression
+    assert Carried.decode(carried.encode()) == carried
+    assert Carried.decode(msgspec.msgpack.encode(carried)) == carried
