@@ -4,7 +4,7 @@ A number is proposed only from times that were seen. Where the value now is not 
 is relative to it, and the confidence lower.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil
 
 from aggregation.counterfactuals.change import Change, PastIncidents, rate_confidence
@@ -48,6 +48,32 @@ def propose_static_membership(history: PastIncidents) -> Change | None:
     that is later expires and joins: two rebalances. A member that goes for good is noticed after
     the timeout, whether it left or died.
     """
+    session, curve, asked = _draw_static(history)
+    best = choose(curve)
+    if best is None:
+        return None
+    timeout_ms = _ms(best.timeout_s)
+    knows_unread = all(each.unread_s is not None for each in best.savings)
+    return Change(
+        setting=STATIC_ID,
+        now=None,
+        proposed=f"one stable id for each member, with {session.setting}={timeout_ms}",
+        because=f"{len(best.savings)} of {asked} planned restarts and rollouts "
+        f"had members back within {best.timeout_s:g} s{session.note}",
+        price=f"a member that is gone is missed only after {best.timeout_s:g} s"
+        + _of_period(best)
+        + session.limit(best.timeout_s),
+        confidence=rate_confidence(session.is_seen, knows_unread),
+        savings=best.savings,
+        curve=curve,
+        lines=static_lines(
+            timeout_ms, history.all[0].group, session.group_type, session.client_kind
+        ),
+    )
+
+
+def _draw_static(history: PastIncidents) -> tuple[TimeoutNow, Curve, int]:
+    """Return the session timeout, the curve over longer ones, and the number of its incidents."""
     kinds = {IncidentKind.RESTART, IncidentKind.ROLLOUT}
     found = [
         each
@@ -73,28 +99,7 @@ def propose_static_membership(history: PastIncidents) -> Change | None:
             for each in _gone(history.all, {DepartureMode.LEFT, DepartureMode.EXPIRED})
         )
 
-    curve = draw_curve(candidates, save_within, count_later)
-    best = choose(curve)
-    if best is None:
-        return None
-    timeout_ms = _ms(best.timeout_s)
-    knows_unread = all(each.unread_s is not None for each in best.savings)
-    return Change(
-        setting=STATIC_ID,
-        now=None,
-        proposed=f"one stable id for each member, with {session.setting}={timeout_ms}",
-        because=f"{len(best.savings)} of {len(found)} planned restarts and rollouts "
-        f"had members back within {best.timeout_s:g} s{session.note}",
-        price=f"a member that is gone is missed only after {best.timeout_s:g} s"
-        + _of_period(best)
-        + session.limit(best.timeout_s),
-        confidence=rate_confidence(session.is_seen, knows_unread),
-        savings=best.savings,
-        curve=curve,
-        lines=static_lines(
-            timeout_ms, history.all[0].group, session.group_type, session.client_kind
-        ),
-    )
+    return session, draw_curve(candidates, save_within, count_later), len(found)
 
 
 def _save_static(incident: IncidentFacts, timeout_s: float) -> Saving:
@@ -114,6 +119,11 @@ def propose_session_timeout(history: PastIncidents) -> Change | None:
     silence longer than `LONGEST_PAUSE_S` counts as a death. A dead member is noticed later. Groups
     of the new protocols have the timeout at the broker: what their clients print has no effect.
     """
+    session, curve, asked = _draw_session(history)
+    return _longer(session, curve, f"of {asked} that were silent and came back")
+
+
+def _draw_session(history: PastIncidents) -> tuple[TimeoutNow, Curve, int]:
     session = read_session(history)
     dead = _gone(session.incidents, {DepartureMode.EXPIRED})
     under_it = {each.id for each in session.incidents}
@@ -124,8 +134,7 @@ def propose_session_timeout(history: PastIncidents) -> Change | None:
         and (span := find_silence(each)) is not None
         and (session.seconds or 0.0) <= span <= LONGEST_PAUSE_S
     ]
-    curve = _lengthen(needed, session.seconds, len(dead))
-    return _longer(session, curve, f"of {len(needed)} that were silent and came back")
+    return session, _lengthen(needed, session.seconds, len(dead)), len(needed)
 
 
 def propose_poll_interval(history: PastIncidents) -> Change | None:
@@ -136,22 +145,39 @@ def propose_poll_interval(history: PastIncidents) -> Change | None:
     Work of more than `LONGEST_INTERVAL_S` is left to `propose_poll_records`. A member that hangs is
     noticed later.
     """
+    interval, curve, asked = _draw_interval(history)
+    return _longer(interval, curve, f"of {asked} that polled late and came back")
+
+
+def _draw_interval(history: PastIncidents) -> tuple[TimeoutNow, Curve, int]:
     interval = read_poll_interval(history)
     now, hung = interval.seconds, _gone(history.all, {DepartureMode.DROPPED})
     found = [(each, span) for each, span in _slow(history, now) if span <= LONGEST_INTERVAL_S]
-    curve = _lengthen(found, now, len(hung))
-    return _longer(interval, curve, f"of {len(found)} that polled late and came back")
+    return interval, _lengthen(found, now, len(hung)), len(found)
+
+
+def find_declined(history: PastIncidents) -> Iterator[str]:
+    """Yield the settings with a timeout for which no candidate is worth the wait."""
+    session, interval = _draw_session(history), _draw_interval(history)
+    settings = (STATIC_ID, session[0].setting, interval[0].setting)
+    curves = (_draw_static(history)[1], session[1], interval[1])
+    for setting, curve in zip(settings, curves, strict=True):
+        if curve and choose(curve) is None:
+            yield setting
 
 
 def propose_poll_records(history: PastIncidents) -> Change | None:
-    """Propose fewer records a poll, where an interval would be longer than `LONGEST_INTERVAL_S`.
+    """Propose fewer records a poll, if no longer interval is worth it.
 
+    That is also so for work of more than `LONGEST_INTERVAL_S`.
     The work between two polls is taken as proportional to the records. The number now is no part
     of incidents, so the proposal divides it. The member polls in time, so its own partitions are
     read, too.
     """
     now, kind = latest(history.all, "max_poll_interval_s"), history.client_kind
-    found = [(each, span) for each, span in _slow(history, now) if span > LONGEST_INTERVAL_S]
+    curve = _draw_interval(history)[1]
+    enough_s = LONGEST_INTERVAL_S if choose(curve) is not None else 0.0
+    found = [(each, span) for each, span in _slow(history, now) if span > enough_s]
     has_setting = setting_of(POLL_RECORDS, history.all[-1].group_type, kind) is not None
     if not found or not has_setting or now is None or now < _SHORTEST_INTERVAL_S:
         return None

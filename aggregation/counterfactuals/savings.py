@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aggregation.counterfactuals.facts import IncidentFacts
+from aggregation.incidents.model import save_by_waiting
 
 REBALANCES_OF_AN_ABSENCE = 2
 """One when the member goes, one when it comes back."""
@@ -32,9 +33,8 @@ class Saving:
 
 def save_all(incident: IncidentFacts) -> Saving:
     """Return the saving of an incident that does not happen: its members wait for their own."""
-    unread, away = incident.unread_s, incident.away_s
-    known = None if unread is None or away is None else unread - away
-    return Saving(incident=incident, rebalances=incident.rebalances, unread_s=known)
+    saved = save_by_waiting(incident.unread_s, incident.away_s)
+    return Saving(incident=incident, rebalances=incident.rebalances, unread_s=saved)
 
 
 def sum_unread(savings: Iterable[Saving]) -> float | None:

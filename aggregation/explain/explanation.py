@@ -1,14 +1,16 @@
 """Episodes of one group in plain words: a short answer, the timeline, what to do. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from textwrap import shorten
 
 from aggregation.counterfactuals.best_changes import span_of
+from aggregation.counterfactuals.change import PastIncidents
 from aggregation.counterfactuals.changes import find_changes
 from aggregation.counterfactuals.facts import facts_of_incident
+from aggregation.counterfactuals.rules import find_declined
 from aggregation.counterfactuals.sentences import describe_change
 from aggregation.explain.incident_words import costliest, count_by_member, duration, headline
 from aggregation.explain.recommendations import load_recommendations
@@ -99,9 +101,13 @@ def explain(  # noqa: PLR0913 - a group, and what is shown of it
     incidents: Sequence[Incident] = (),
     incidents_total: int = 0,
     changes: tuple[ChangeAnswer, ...] = (),
+    declined: Collection[str] = frozenset(),
 ) -> Explanation:
-    """Explain a group's rebalances, given by their start: all, or the one up to an instant."""
-    found = tuple(answer_of(each) for each in incidents)
+    """Explain a group's rebalances, given by their start: all, or the one up to an instant.
+
+    ``declined`` are settings with a wait that is not worth it, by all incidents of the group.
+    """
+    found = tuple(answer_of(each, declined) for each in incidents)
     total = max(incidents_total, len(found))
     return Explanation(
         cluster=cluster,
@@ -158,6 +164,7 @@ def explanations(
             choose_incidents(incidents_of[ref], last, until),
             0 if until is not None else len(incidents_of[ref]),
             () if until is not None else propose(incidents_of[ref]),
+            () if until is not None else decline(incidents_of[ref]),
         )
         for ref in sorted(of_group.keys() | incidents_of.keys())
     ]
@@ -183,6 +190,12 @@ def propose(incidents: Sequence[Incident]) -> tuple[ChangeAnswer, ...]:
         )
         for each in find_changes(facts)
     )
+
+
+def decline(incidents: Sequence[Incident]) -> frozenset[str]:
+    """Return settings with a wait that is not worth it, by a group's incidents that are over."""
+    facts = [each for one in incidents if (each := facts_of_incident(one))]
+    return frozenset(find_declined(PastIncidents(facts, facts)) if facts else ())
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -3,6 +3,7 @@
 Source: incidents.md section 5.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from aggregation.incidents.model import Incident, MemberDeparture, RebalanceSpan, Wait
@@ -115,8 +116,8 @@ class IncidentAnswer:
     missing: tuple[str, ...]
 
 
-def answer_of(incident: Incident) -> IncidentAnswer:
-    """Return an incident as data."""
+def answer_of(incident: Incident, declined: Collection[str] = frozenset()) -> IncidentAnswer:
+    """Return an incident as data; ``declined`` as for `recommend`."""
     ids, status = incident.member_ids, incident.kind.status
     return IncidentAnswer(
         id=incident.id,
@@ -142,7 +143,9 @@ def answer_of(incident: Incident) -> IncidentAnswer:
             for each in incident.also
         ),
         cost=_cost(incident),
-        recommendations=tuple(RecommendationAnswer(**r._asdict()) for r in recommend(incident)),
+        recommendations=tuple(
+            RecommendationAnswer(**each._asdict()) for each in recommend(incident, declined)
+        ),
         sources=incident.sources,
         missing=incident.missing,
     )

@@ -154,6 +154,14 @@ class Cost:
     """The part of them that a member which stays gives to another one."""
 
 
+def save_by_waiting(unread_s: float | None, away_s: float | None) -> float | None:
+    """Return the unread seconds saved if a group waits for members that come back.
+
+    Their own partitions are unread meanwhile: below 0 the wait is worse than what was recorded.
+    """
+    return None if unread_s is None or away_s is None else unread_s - away_s
+
+
 class RelatedCause(NamedTuple):
     """An independent cause that fell into the incident's rebalance."""
 

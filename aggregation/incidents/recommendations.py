@@ -7,7 +7,7 @@ Source: incidents.md sections 5 and 6.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.resources import files
 from math import inf
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
+from aggregation.incidents.model import DepartureMode, Incident, IncidentKind, save_by_waiting
 from aggregation.incidents.settings import (
     BROKER_SESSION_S,
     INSTANCE_ID,
@@ -52,6 +52,8 @@ class _AdviceText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     price: str | None = None
     error: str | None = None
     """A pattern of the error that it is for."""
+    waits: bool = False
+    """With it the group waits for members that come back."""
 
 
 class _AdviceDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,8 +67,13 @@ class _SettingNumber(NamedTuple):
     """How the value now is known, where no source shows it."""
 
 
-def recommend(incident: Incident) -> tuple[SettingAdvice, ...]:
-    """Return what to change, the most useful first: `MAX` at most."""
+def recommend(
+    incident: Incident, declined: Collection[str] = frozenset()
+) -> tuple[SettingAdvice, ...]:
+    """Return what to change, the most useful first: `MAX` at most.
+
+    ``declined`` are settings with a wait that is not worth it, by all incidents of the group.
+    """
     values, found = _values(incident), list[SettingAdvice]()
     for entry in _load():
         if entry.kind in {incident.kind.value, "*"} and _is_apt(entry, incident, values):
@@ -74,8 +81,16 @@ def recommend(incident: Incident) -> tuple[SettingAdvice, ...]:
             because = entry.because.format_map(values)
             price = None if entry.price is None else entry.price.format_map(values)
             setting = entry.setting and _setting_of(entry.setting, incident)
+            if entry.waits and (setting in declined or _is_worse_to_wait(incident)):
+                continue
             found.append(SettingAdvice(setting, number.now, number.proposed, because, price))
     return tuple(found[:MAX])
+
+
+def _is_worse_to_wait(incident: Incident) -> bool:
+    cost = incident.cost
+    saved = save_by_waiting(cost.unread_partition_seconds, cost.away_partition_seconds)
+    return saved is not None and saved < 0.0
 
 
 def _setting_of(name: str, incident: Incident) -> str | None:

@@ -182,7 +182,7 @@ class TestPolls:
         assert change.unread_avoided_s == pytest.approx(56.0)
         assert "50 s later" in change.price
 
-    def test_longer_wait_that_costs_more_than_it_saves_is_no_proposal(self) -> None:
+    def test_longer_wait_that_costs_more_than_it_saves_gives_way_to_fewer_records(self) -> None:
         """The others had the partitions after 60 s; with a longer interval nobody would."""
         slow = incident(
             "p",
@@ -192,7 +192,10 @@ class TestPolls:
             unread_s=200.0,
             away_s=2 * 172.0,
         )
-        assert not changes(slow)
+        found = changes(slow)
+        assert set(found) == {"max.poll.records"}
+        because = "1 took up to 172 s between two polls, 60 s are allowed"
+        assert found["max.poll.records"].because == because
 
     def test_drop_to_return_stands_for_polls_that_were_not_seen(self) -> None:
         known = incident(

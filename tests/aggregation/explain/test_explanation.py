@@ -1,11 +1,19 @@
+import re
 from dataclasses import replace
 
 import msgspec
 import pytest
 
-from aggregation.explain.explanation import choose, choose_incidents, explain, explanations
+from aggregation.explain.explanation import (
+    Explanation,
+    choose,
+    choose_incidents,
+    explain,
+    explanations,
+)
 from aggregation.explain.recommendations import load_recommendations
-from aggregation.incidents.incidents import analyze
+from aggregation.incidents.incidents import Analysis, analyze
+from aggregation.incidents.model import IncidentKind
 from aggregation.rebalances.inspection_findings import Finding
 from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from metrics.model.signals import Signal
@@ -164,22 +172,51 @@ def test_groups_are_explained_apart() -> None:
 
 
 def test_each_setting_is_advised_once_with_the_largest_number() -> None:
-    signals = list[Signal]()
-    slow = msgspec.structs.replace(B, max_poll_interval_s=60.0)
-    for number, away_s in enumerate((30.0, 90.0, 60.0)):
-        at = 1_000.0 + 1_000.0 * number
-        signals += [
-            raised(5, at, slow, reason="consumer poll timeout has expired."),
-            *round_of(2 + 2 * number, at + 0.5, A, C),
-            *round_of(3 + 2 * number, at + away_s, A, slow, C, causes={"b": NEW}),
-        ]
-    analysis = analyze(records(*START, *signals), now=9_000.0)
+    analysis = slow_members(30.0, 90.0, 60.0)
     shown = choose_incidents(analysis.incidents, 3, None)
 
     advice = explain("k", "g", analysis.rebalances, incidents=shown).advice
 
     about = [each for each in advice if each.startswith("max.poll.interval.ms")]
     assert [each.partition(":")[0] for each in about] == ["max.poll.interval.ms 60000 to 230000"]
+
+
+def slow_members(*away_s: float) -> Analysis:
+    """Member b exceeds a poll interval of a minute, and is back after each of these times."""
+    signals = list[Signal]()
+    slow = msgspec.structs.replace(B, max_poll_interval_s=60.0)
+    for number, away in enumerate(away_s):
+        at = 1_000.0 + 1_000.0 * number
+        signals += [
+            raised(5, at, slow, reason="consumer poll timeout has expired."),
+            *round_of(2 + 2 * number, at + 0.5, A, C),
+            *round_of(3 + 2 * number, at + away, A, slow, C, causes={"b": NEW}),
+        ]
+    return analyze(records(*START, *signals), now=9_000.0)
+
+
+def of_settings(found: Explanation) -> set[str]:
+    return {re.split("[ =:]", each)[0] for each in found.advice}
+
+
+def test_timeout_that_leaves_more_unread_is_not_advised() -> None:
+    """Either alone: with the longer interval of both, more is unread than was."""
+    found = slow_members(30.0, 60.0)
+    costs = iter([(5.0, 25.0), (70.0, 60.0)])  # unread, and away: minus 20 and plus 10
+    incidents = [
+        replace(each, cost=replace(each.cost, unread_partition_seconds=u, away_partition_seconds=a))
+        for each in found.incidents
+        if each.kind is IncidentKind.POLL_TIMEOUT
+        for u, a in [next(costs)]
+    ]
+    (explained,) = explanations(found.rebalances, 20, None, incidents)
+    assert not {each.setting for each in explained.changes} & {"max.poll.interval.ms"}
+    assert "max.poll.interval.ms" not in of_settings(explained)
+    assert "max.poll.records" in of_settings(explained)
+    shown = {each.setting for one in explained.incidents for each in one.recommendations}
+    assert "max.poll.interval.ms" not in shown
+    (better,) = explanations(found.rebalances, 20, None, incidents[1:])
+    assert "max.poll.interval.ms" in of_settings(better)
 
 
 def test_setting_that_would_have_saved_most_is_the_first_advice() -> None:

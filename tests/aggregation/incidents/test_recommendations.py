@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from aggregation.incidents.model import DepartureMode, Incident, IncidentKind, MemberDeparture
+from aggregation.incidents.model import Cost, DepartureMode, Incident, IncidentKind, MemberDeparture
 from aggregation.incidents.recommendations import recommend
 from aggregation.incidents.settings import ClientKind
 from aggregation.rebalances.grouping import GroupRef
@@ -106,6 +106,28 @@ def test_streams_has_an_assignor_of_its_own() -> None:
     assert settings(IncidentKind.JOIN_FAILED, "classic", error) == {"partition.assignment.strategy"}
     streams = replace(failed, client_kind=ClientKind.STREAMS)
     assert {each.setting for each in recommend(streams)} == {None}
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        (IncidentKind.POLL_TIMEOUT, "max.poll.interval.ms"),
+        (IncidentKind.RESTART, "group.instance.id"),
+        (IncidentKind.ROLLOUT, "group.instance.id"),
+    ],
+)
+def test_waiting_is_not_advised_where_it_leaves_more_unread(
+    kind: IncidentKind, setting: str
+) -> None:
+    detail: dict[str, object] = {"max_poll_interval_ms": 60_000, "between_polls_ms": 90_000}
+    found = replace(_incident(kind), detail=detail)
+
+    def advised(away_s: float) -> bool:
+        cost = Cost(unread_partition_seconds=30.0, away_partition_seconds=away_s)
+        return setting in {each.setting for each in recommend(replace(found, cost=cost))}
+
+    assert setting in {each.setting for each in recommend(found)}
+    assert [advised(29.0), advised(31.0)] == [True, False]
 
 
 @pytest.mark.parametrize(("between_s", "proposed"), [(590, "890000"), (950, None)])
