@@ -8,7 +8,7 @@ from typing import Protocol
 
 from agent.errors import SourceError
 from agent.hub.topic_intake import TopicReceiver, TopicRecord
-from agent.outputs.daemon_thread import call_in_daemon
+from agent.processes.daemon_thread import call_in_daemon
 from metrics.model.sample import Sample
 
 log = logging.getLogger(__name__)

@@ -1,10 +1,12 @@
 """One connection to one broker: TLS, version negotiation, login, then one request at a time."""
 
 import asyncio
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 from agent.errors import DecodeError
@@ -20,6 +22,7 @@ from agent.inspection.admin_requests import (
 )
 from agent.inspection.errors import RefusedError, UnreachableError
 from agent.inspection.security import CLIENT_ID, Login, Security
+from agent.processes.daemon_thread import call_in_daemon
 from agent.wire.codec.schema import Fields
 from agent.wire.members.error_codes import describe_error as error_name
 
@@ -51,6 +54,23 @@ class BrokerResponse(NamedTuple):
         except DecodeError as error:
             text = f"{self.address}: {self.api.label}: the response cannot be decoded: {error}"
             raise RefusedError(text, "not_kafka") from error
+
+
+async def _open_streams(
+    host: str, port: int, tls: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to the first address of a host that accepts.
+
+    The event loop would look the name up in one of the few threads that pages and analyses need,
+    too: a silent name server would keep them all.
+    """
+    look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    addresses = [str(row[4][0]) for row in await call_in_daemon(look_up, "name lookup")]
+    name = host if tls is not None else None
+    for address in addresses[:-1]:
+        with suppress(OSError):
+            return await asyncio.open_connection(address, port, ssl=tls, server_hostname=name)
+    return await asyncio.open_connection(addresses[-1], port, ssl=tls, server_hostname=name)
 
 
 class Connection:
@@ -85,10 +105,9 @@ class Connection:
         """
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         tls = security.tls
-        name = host if tls is not None else None
         try:
             async with asyncio.timeout(timeout_s):
-                streams = await asyncio.open_connection(host, port, ssl=tls, server_hostname=name)
+                streams = await _open_streams(host, port, tls)
         except (OSError, EOFError, ValueError, OverflowError) as error:  # an address that cannot be
             raise faults.connect_error(address, error, tls=tls is not None) from error
         connection = cls(address, streams, security, timeout_s)
@@ -234,7 +253,7 @@ class Connection:
             raise RefusedError(f"{self.address}: {error}", error.reason) from error
 
     async def _authenticate(self, login: Login) -> None:
-        exchange = await asyncio.to_thread(login.exchange)
+        exchange = await call_in_daemon(login.exchange, "login")
         message = next(exchange)
         while True:
             fields = (await self.send(Api.SASL_AUTHENTICATE, auth_bytes=message)).read()

@@ -135,13 +135,15 @@ def _request_token(url: str, form: Mapping[str, str], headers: dict[str, str], s
     import urllib.error  # noqa: PLC0415 - not for other logins
     import urllib.request  # noqa: PLC0415
 
+    from agent.inspection.timed_opener import TIMED_OPENER  # noqa: PLC0415
+
     request = urllib.request.Request(  # noqa: S310 - checked below
         url, urllib.parse.urlencode(form).encode(), headers
     )
     if request.type not in ("http", "https"):
         raise ConfigError(f"token_url: found {url!r}, wanted http:// or https://")
     try:
-        with urllib.request.urlopen(request, timeout=_TOKEN_TIMEOUT_S) as answer:  # noqa: S310
+        with TIMED_OPENER.open(request, timeout=_TOKEN_TIMEOUT_S) as answer:
             return str(json.loads(answer.read(_TOKEN_BYTES))["access_token"])
     except urllib.error.HTTPError as error:
         with error:

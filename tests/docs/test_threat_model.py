@@ -109,6 +109,7 @@ _FIGURES = {
     ],
     "hub, as an agent sees it": [
         f"a batch of {_mib(push.MAX_BYTES)}",
+        f"a request ends after {_seconds(push._TIMEOUT_S)}",
         f"of a response {push.ANSWER_BYTES_MAX >> 10} KiB",
     ],
     "events": [

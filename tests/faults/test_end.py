@@ -30,6 +30,21 @@ main()
 """
 """An agent of which a system call waits for ever once a file is there, as on a lost disk."""
 
+_SILENT_NAMES = """
+import socket, threading
+from pathlib import Path
+look_up = socket.getaddrinfo
+def wait(host, *args, **kwargs):
+    if host == "name.test":
+        Path({waits!r}).touch()
+        threading.Event().wait()
+    return look_up(host, *args, **kwargs)
+socket.getaddrinfo = wait
+from kafka_rebalance_agent.__main__ import main
+main()
+"""
+"""An agent whose name server never answers."""
+
 
 @pytest.fixture
 def silent() -> Iterator[str]:
@@ -94,4 +109,32 @@ def test_a_peer_that_never_answers_does_not_hold_up_the_end(
         until(lambda: len(transitions(agent.on_disk())) == 2, "the rebalance")
         agent.process.send_signal(end)
         assert agent.process.wait(DEADLINE_S) in {0, 1}, "1: a busy machine took all of its time"
+    assert transitions(agent.on_disk()) == replayed(log)
+
+
+@pytest.mark.parametrize(
+    "peer",
+    [
+        "hub: {push_to: [http://name.test:12472]}",
+        "otlp: {endpoint: http://name.test:4318, interval: 1s}",
+        "role: standalone\ncluster: {bootstrap_servers: [name.test:9092]}",
+    ],
+    ids=["hub", "collector", "broker"],
+)
+def test_a_name_server_that_never_answers_holds_up_neither_logs_nor_the_end(
+    tmp_path: Path, peer: str
+) -> None:
+    log, waits = tmp_path / "app.log", tmp_path / "waits"
+    log.write_bytes(a_round("c", 1))
+    inspection = ", {type: groups, interval: 1s}" if "cluster" in peer else ""
+    config = f"sources: [{{type: logs, paths: [{log}]}}{inspection}]\n{peer}\n"
+    program = (sys.executable, "-P", "-c", _SILENT_NAMES.format(waits=str(waits)))
+    with AgentProcess(tmp_path / "agent", config, program=program) as agent:
+        agent.start()
+        until(waits.exists, "a lookup")
+        with log.open("ab") as more:
+            more.write(a_round("c", 2))
+        until(lambda: len(transitions(agent.on_disk())) == 4, "the second rebalance")
+        assert agent.get("/api/v1/incidents")
+        assert agent.drain() in {0, 1}, "1: a busy machine took all of its time"
     assert transitions(agent.on_disk()) == replayed(log)

@@ -11,7 +11,7 @@ import ssl
 import urllib.parse
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -19,9 +19,10 @@ import msgspec
 
 from agent.config.hub import HubConfig, read_token
 from agent.errors import ConfigError, OutputError
-from agent.outputs.daemon_thread import call_in_daemon
+from agent.http_deadline import TimedHttpConnection, TimedHttpsConnection
 from agent.outputs.spool.identity import discard_spool_id, spool_id
 from agent.outputs.spool.reader import SpoolBatch, batch_after, newest_seq
+from agent.processes.daemon_thread import call_in_daemon
 from metrics.exporters.exposition import OutputStats
 from metrics.model.sample import MALFORMED
 
@@ -247,8 +248,8 @@ def _error_text(body: bytes) -> str:
 def _open_connection(url: urllib.parse.SplitResult, config: HubConfig) -> HTTPConnection:
     host, port = url.hostname or "", url.port
     if url.scheme == "http":
-        return HTTPConnection(host, port, timeout=_TIMEOUT_S)
-    return HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=_tls(config))
+        return TimedHttpConnection(host, port, timeout=_TIMEOUT_S)
+    return TimedHttpsConnection(host, port, timeout=_TIMEOUT_S, context=_tls(config))
 
 
 def _tls(config: HubConfig) -> ssl.SSLContext:

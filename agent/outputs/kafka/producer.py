@@ -22,10 +22,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from agent.config.kafka import KafkaAccess
 from agent.errors import OutputError
 from agent.files import replace_file
-from agent.outputs.daemon_thread import call_in_daemon
 from agent.outputs.kafka.client_config import client_properties
 from agent.outputs.spool.identity import spool_id
 from agent.outputs.spool.reader import SpoolBatch, batch_after
+from agent.processes.daemon_thread import call_in_daemon
 from metrics.exporters.exposition import OutputStats
 from metrics.model.sample import MALFORMED
 

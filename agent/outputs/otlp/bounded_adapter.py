@@ -1,17 +1,42 @@
-"""A transport of requests whose responses have a bound: the receiver may send without end."""
+"""A transport of requests whose responses have bounds in bytes and in time."""
 
 from typing import Any
 
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
+
+from agent.http_deadline import TimedHttpConnection
 
 RESPONSE_BYTES_MAX = 1 << 16
 """A receiver's response has some bytes, and an error some KiB of text."""
 
 
+class _ReceiverConnection(TimedHttpConnection, HTTPConnection):
+    pass
+
+
+class _ReceiverTlsConnection(TimedHttpConnection, HTTPSConnection):
+    pass
+
+
+class _ReceiverPool(HTTPConnectionPool):
+    ConnectionCls = _ReceiverConnection  # type: ignore[assignment]
+
+
+class _ReceiverTlsPool(HTTPSConnectionPool):
+    ConnectionCls = _ReceiverTlsConnection  # type: ignore[assignment]
+
+
 class BoundedAdapter(HTTPAdapter):
     """Reads the beginning of a response, and ends the connection of a longer one."""
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        """Use connections with deadlines."""
+        super().init_poolmanager(*args, **options)
+        self.poolmanager.pool_classes_by_scheme = {"http": _ReceiverPool, "https": _ReceiverTlsPool}
 
     def send(self, request: PreparedRequest, **options: Any) -> Response:  # type: ignore[override]
         """Return the response; only its status matters, so a part of its text is enough."""

@@ -17,9 +17,9 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 from agent.config.otlp import OtlpConfig
 from agent.errors import ConfigError, OutputError
-from agent.outputs.daemon_thread import call_in_daemon
 from agent.outputs.otlp.senders import OtlpSender
 from agent.outputs.otlp.spans import spans
+from agent.processes.daemon_thread import call_in_daemon
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.exporters.exposition import Exposition, OutputStats
 from metrics.exporters.otel import metrics_data

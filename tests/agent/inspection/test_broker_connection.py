@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trustme
@@ -136,6 +137,40 @@ def test_a_port_that_stays_silent() -> None:
         "UnreachableError silent: broker: "
         "accepted the connection and has not responded in 2 s: is it Kafka?"
     )
+
+
+def test_a_silent_name_server_keeps_no_thread_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages and analyses share the event loop's threads, which are some six."""
+    answered = threading.Event()
+
+    def look_up(*_: object, **__: object) -> list[Any]:
+        assert_set(answered)
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+
+    async def run() -> str:
+        for _ in range(40):
+            with pytest.raises(UnreachableError):
+                await Connection.open("broker.test", 9092, Security(), timeout_s=0.01)
+        return await asyncio.wait_for(asyncio.to_thread(lambda: "free"), 20.0)
+
+    try:
+        assert asyncio.run(run()) == "free"
+    finally:
+        answered.set()
+
+
+def test_the_first_address_of_a_name_that_accepts_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(_: str, port: int, **__: object) -> list[Any]:
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, port)) for ip in ("127.0.0.9", HOST)
+        ]
+
+    with Simulated() as cluster:
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+
+        assert opened(cluster.ports[1]) == "fine"
 
 
 def assert_set(event: threading.Event) -> None:

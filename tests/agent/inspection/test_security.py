@@ -9,8 +9,10 @@ import trustme
 
 from agent.config.security import Mechanism, Protocol, SecurityConfig
 from agent.errors import ConfigError
+from agent.inspection import security
 from agent.inspection.errors import RefusedError, UnreachableError
 from agent.inspection.security import exchange_assertion, fetch_token, open_security
+from tests.agent.trickling import ANSWERS, Answer, trickling
 
 
 class TokenEndpoint(BaseHTTPRequestHandler):
@@ -138,3 +140,12 @@ def test_an_endpoint_that_refuses_or_is_none_is_named(idp: str) -> None:
         fetch_token("http://127.0.0.1:1/token", "agent", "s e")
     with pytest.raises(ConfigError, match="wanted http:// or https://"):
         fetch_token("file:///etc/passwd", "agent", "s e")
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer.name)
+def test_an_endpoint_that_trickles_is_given_up(
+    answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(security, "_TOKEN_TIMEOUT_S", 0.5)
+    with trickling(answer) as address, pytest.raises(UnreachableError, match="timed out"):
+        fetch_token(f"http://{address}/token", "agent", "s e")

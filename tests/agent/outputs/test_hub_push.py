@@ -22,6 +22,7 @@ from agent.outputs.spool.spool import JsonlSpool, SpoolConfig, SpoolMark
 from metrics.model.status import RebalanceStatus as Status
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
+from tests.agent.trickling import ANSWERS, Answer, trickling
 from tests.metrics.given import raised, run
 
 
@@ -213,6 +214,19 @@ def test_a_hostile_answer_is_an_error_and_is_not_read_whole(tmp_path: Path, body
         push = HubPush(url, HubConfig(push_to=(url,)), tmp_path)
 
         with pytest.raises(hub_push._FAULTS):
+            push.push()
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer.name)
+def test_a_hub_that_trickles_is_given_up(
+    answer: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool_of_one(tmp_path)
+    monkeypatch.setattr(hub_push, "_TIMEOUT_S", 0.5)
+    with trickling(answer) as address:
+        push = HubPush(f"http://{address}", HubConfig(push_to=(f"http://{address}",)), tmp_path)
+
+        with pytest.raises(TimeoutError):
             push.push()
 
 

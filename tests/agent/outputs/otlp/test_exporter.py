@@ -19,6 +19,7 @@ from agent.outputs.otlp.bounded_adapter import RESPONSE_BYTES_MAX
 from agent.outputs.otlp.exporter import MAX_EPISODES, OtlpOutput
 from metrics.exporters.otel import trace_of
 from tests.agent.outputs.otlp.otlp_receiver import Received, by_grpc, by_http, got
+from tests.agent.trickling import ANSWERS, Answer, trickling
 from tests.aggregation.rebalances.test_rebalances import A, B, C, episodes, left, round_of
 from tests.metrics.exporters.test_prometheus import exposition
 
@@ -182,6 +183,16 @@ def test_a_response_without_end_is_not_read_whole() -> None:
         serving.join()
 
     assert (export.stats.errors, len(sent) < 2_000) == (0, True)
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer.name)
+def test_a_receiver_that_trickles_is_given_up(answer: Answer) -> None:
+    with trickling(answer) as address:
+        export = made(OtlpConfig(endpoint=f"http://{address}", timeout_s=1.0))
+
+        asyncio.run(asyncio.wait_for(export.export(), 15.0))
+
+    assert export.stats.errors == (answer.name != "body"), "of a body only the status counts"
 
 
 @pytest.mark.slow
