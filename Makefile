@@ -156,8 +156,10 @@ admission: $(READY) ## let an API server's own code admit a pod by the chart's p
 quiet: $(READY) ## thirty minutes of a quiet fleet, in which no status may change
 	QUIET_MINUTES=30 $(BIN)/pytest tests/system/test_quiet_fleet.py
 
-kill-spark: $(READY) ## twenty kill -9 of ingest and agents, spool and topic, Parquet, Delta and Iceberg
-	KILLS=20 $(BIN)/pytest tests/system/test_kill_spark.py
+KILLS ?= 20
+kill-spark: $(READY) ## KILLS kill -9 of ingest and agents, spool and topic, Parquet, Delta and Iceberg (ten minutes for 20)
+	@$(BIN)/python -m tests.spark_start
+	KILLS=$(KILLS) $(BIN)/pytest tests/system/test_kill_spark.py
 
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 IMAGE_LOCK = $(LOCK) --no-annotate --constraint requirements.lock
