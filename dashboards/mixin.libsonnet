@@ -288,7 +288,7 @@
         },
         {
           "alert": "RebalanceAgentSourceBlind",
-          "expr": "rebalance_agent_source_blind_files > 0\nor\n(\n  rebalance_agent_source_members == 0\n  and on (job, instance, source) rebalance_agent_source_files > 0\n  and on (job, instance, source) increase(rebalance_agent_source_read_bytes_total[1h]) > 0\n)\n",
+          "expr": "rebalance_agent_source_blind_files > 0\nor\n(\n  rebalance_agent_source_members == 0\n  and on (job, instance, source) rebalance_agent_source_files > 0\n  and on (job, instance, source) increase(rebalance_agent_source_read_bytes_total[1h]) > 0\n  unless on (job, instance, source) rebalance_agent_source_files_without_group > 0\n)\n",
           "for": "30m",
           "keep_firing_for": "2m",
           "labels": {

@@ -82,4 +82,5 @@ def _file_stats(path: str, counts: Any, members: int) -> FileStats:
         signals=counts.signals,
         members=members,
         is_blind=counts.needs_member and not members,
+        has_no_group=counts.has_no_group and not members,
     )

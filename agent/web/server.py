@@ -194,9 +194,10 @@ class _Handlers:
 
 def _without_members(source: SourceStats) -> Sequence[str]:
     """Return a source that shows no member, or its files that are blind beside a good one."""
-    if not source.members:
+    files = source.files or ()
+    if not source.members and not any(file.has_no_group for file in files):
         return (source.name,)
-    return [file.path for file in source.files or () if file.is_blind]
+    return [file.path for file in files if file.is_blind]
 
 
 @contextmanager

@@ -62,6 +62,12 @@ SOURCE_BLIND_FILES = Metric(
     ("source",),
     "Files with at least 20 lines of a client, of which no member came.",
 )
+SOURCE_FILES_WITHOUT_GROUP = Metric(
+    "rebalance_agent_source_files_without_group",
+    GAUGE,
+    ("source",),
+    "Files whose consumers are in no group, because the application assigns their partitions.",
+)
 SOURCE_ERRORS = Metric(
     "rebalance_agent_source_errors_total",
     COUNTER,

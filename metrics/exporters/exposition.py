@@ -74,6 +74,8 @@ class FileStats:
     members: int
     is_blind: bool = False
     """It has many lines of a client, and no member came of them."""
+    has_no_group: bool = False
+    """The application assigns the partitions of its consumers itself: no member is missed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

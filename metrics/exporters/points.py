@@ -280,6 +280,11 @@ _AGENT: dict[Metric, Callable[[AgentStats], list[Point]]] = {
         for s in a.sources
         if s.files is not None
     ],
+    catalog.SOURCE_FILES_WITHOUT_GROUP: lambda a: [
+        ((s.name,), sum(file.has_no_group for file in s.files))
+        for s in a.sources
+        if s.files is not None
+    ],
     catalog.SOURCE_ERRORS: lambda a: [
         ((s.name, reason), n) for s in a.sources for reason, n in sorted(s.errors.items())
     ],

@@ -63,7 +63,9 @@ def test_each_alert_has_a_severity_and_does_not_flap(rule: dict[str, Any]) -> No
 
 
 def _is_of_group(rule: dict[str, Any]) -> bool:
-    return "$labels.group " in rule["annotations"]["summary"] or "group" in rule["expr"]
+    return "$labels.group " in rule["annotations"]["summary"] or any(
+        name in rule["expr"] for name in ("kafka_group_", "by (group", ", group")
+    )
 
 
 @pytest.mark.parametrize("rule", ALERTS.values(), ids=ALERTS)

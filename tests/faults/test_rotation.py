@@ -28,7 +28,7 @@ class _Reader:
     """A stream parser that keeps the lines' numbers."""
 
     lines = 0
-    unread = long = 0
+    unread = manual = long = 0
 
     def __init__(self, _stream: str = "") -> None:
         self.read: list[int] = []

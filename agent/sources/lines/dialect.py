@@ -46,6 +46,7 @@ class Action(StrEnum):
     FAIL = "fail"
     REFUSE = "refuse"
     IDENTIFY = "identify"
+    MANUAL = "manual"
     STATE = "state"
     IGNORE = "ignore"
 

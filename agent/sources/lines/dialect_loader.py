@@ -25,6 +25,7 @@ that prints it, and has one effect:
 ``does: close``     the client is closed: a dropped member leaves for good
 ``does: fail``      a fatal error
 ``does: identify``  its captures alone
+``does: manual``    the application assigns the partitions itself: no group, no member
 ``does: state``     a Streams thread's state: context, no cause
 ``does: ignore``    nothing; it keeps a later rule from reading the line
 =================== ==============================================================================

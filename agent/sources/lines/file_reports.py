@@ -4,7 +4,8 @@ Theory of operation. A glob without a file, and a file with lines of a client bu
 look like a healthy source: nothing fails. Both are warned of, once a file and again for a glob
 while it lasts. A client that its framework mutes prints no line that a rule could read, so the head
 of a file that stays without a member is searched once for what names such a client. One good file
-must not hide a blind one, so counts are kept per file.
+must not hide a blind one, so counts are kept per file. A consumer whose partitions the application
+assigns has no group: a file with nothing else has no member, and nothing is amiss.
 """
 
 import logging
@@ -47,6 +48,8 @@ class FileCounts:
     is_warned: bool = False
     is_muted: bool = False
     """Whether its head names a client that prints no member."""
+    is_manual: bool = False
+    """Whether it has a consumer whose partitions the application assigns."""
     _first: _Name | None = None
     _others: set[_Name] | None = None
     """Of the members after the first: most of 20,000 files have one, and a set takes 216 bytes."""
@@ -66,7 +69,12 @@ class FileCounts:
     @property
     def needs_member(self) -> bool:
         """Whether it has so many lines of a client that a member should have come of them."""
-        return self.is_muted or self.client_lines >= _BLIND_LINES
+        return self.is_muted or (self.client_lines >= _BLIND_LINES and not self.is_manual)
+
+    @property
+    def has_no_group(self) -> bool:
+        """Whether nothing in it is a member of a group, so that none is missed."""
+        return self.is_manual and not self.members and not self.is_muted
 
 
 class FileReports:
@@ -128,6 +136,14 @@ class FileReports:
             extra = {"path": stream, "lines": counts.client_lines}
             hint = "rebalance-agent replay --source logs PATH names the reason"
             _log.warning("log_without_members", extra={**extra, "hint": hint})
+
+    def report_manual(self, stream: str) -> None:
+        """Note a consumer whose partitions the application assigns: it is no member of a group."""
+        counts = self.files.setdefault(stream, FileCounts())
+        if not counts.is_manual:
+            counts.is_manual = True
+            hint = "the application assigns partitions itself: no group, so nothing rebalances"
+            _log.log(self._level, "log_without_group", extra={"path": stream, "hint": hint})
 
     def report_end(self, stream: str) -> None:
         """End the counts of a file that is gone."""

@@ -62,6 +62,9 @@ _LINE_END = re.compile(r"\n|\\n|#012")
 _WITHIN_MAX, _WITHIN_DEPTH, _FIRST_LINES = 64, 3, 2
 """Texts of an entry that are tried behind its message, objects around them, and lines of each."""
 
+_NAMING = frozenset((Action.IDENTIFY, Action.MANUAL))
+"""Effects of lines that show no member of a group."""
+
 _MAX_PIECES = 16
 """Pieces of the last bytes, which are twice `KEPT_BYTES` at most."""
 
@@ -110,6 +113,8 @@ class ParserCounts:
     """Of these, lines that no rule matches; most lines of a client are not about rebalances."""
     events: int = 0
     """Lines that a rule matches."""
+    manual: int = 0
+    """Of these, lines of consumers whose partitions the application assigns: they have no group."""
     undated: int = 0
     untimed: int = 0
     """Lines without a time, before any line with one: the file's last change dates them."""
@@ -273,6 +278,7 @@ class LineParser:
             "enabled": sorted(self.enabled),
             "skipping": self._skipping,
             "reads_next": self._reads_next,
+            "manual": self.counts.manual,
             "pieces": self.unwrapper.state(),
             "shifts": self.shifts.state(),
             **self.streams.state(),
@@ -283,6 +289,7 @@ class LineParser:
         self.family = state["family"]
         self.enabled, self._skipping = set(state["enabled"]), state["skipping"]
         self._reads_next = state.get("reads_next", 0)
+        self.counts.manual = state.get("manual", 0)
         self.unwrapper.restore(state.get("pieces", {}))
         self.shifts.restore(state.get("shifts", []))
         self._unshown -= self.enabled
@@ -391,6 +398,8 @@ class LineParser:
             counts.unread += 1
             return ParsedLine(text, self.last_at or arrival_at, None, self._place)
         counts.events += 1
+        is_manual = event.rule.action is Action.MANUAL
+        counts.manual += is_manual
         origin, stream = "", self.streams.main
         if entry.pid and not self._has_looked:
             self._look_ahead(arrival_at)
@@ -403,7 +412,7 @@ class LineParser:
         if stamp is not None:
             stamp = self.stamper.place_day(stamp, entry.at)
         is_alone = matchers is not self._finder.matchers  # it continues no other
-        if stamp is not None and is_alone and self._reader is not None:
+        if stamp is not None and is_alone and self._reader is not None and not is_manual:
             self._repeated.keep(raw, stamp, (self._reader, event))
         shift_s = self.shifts.find(entry.origin, is_own=stamp is not None)
         if stamp is None:
@@ -522,7 +531,7 @@ class LineParser:
             self._news = bool(shown) or host not in {None, self.family}
             self.enabled, self.family = self.enabled | shown, host or self.family
         # Of whom a name alone is known may be a part of what speaks later: Connect's own consumers.
-        if self.family is None and event.rule.action is not Action.IDENTIFY:
+        if self.family is None and event.rule.action not in _NAMING:
             self.family, self._news = reading.family, True
         if self._news:
             self._unshown -= self.enabled

@@ -35,6 +35,7 @@ class LineCounts(Protocol):
 
     lines: int
     unread: int
+    manual: int
     long: int
 
 

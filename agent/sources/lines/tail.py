@@ -351,6 +351,8 @@ class FileTail:
         size, lines = len(chunk.data), counts.lines - lines
         behind = tail.is_behind
         tail.follower.block_bytes = choose_block_bytes(size, lines)
+        if counts.manual:
+            self._reports.report_manual(tail.stream)
         self._reports.report_read(tail.stream, size, lines, signals, behind=behind)
         self._emit(signals, emit)
 

@@ -19,6 +19,7 @@ from metrics.model.status import RebalanceStatus
 
 _IN_EVERY_PROTOCOL = {
     Action.IDENTIFY,
+    Action.MANUAL,
     Action.STATE,
     Action.ASSIGNED,
     Action.IGNORE,

@@ -26,6 +26,15 @@ _AT_DEFAULT_LEVEL = (
 _WITH_DEBUG = "librdkafka with debug, of which these lines show no join and no cause"
 _DROP = re.compile(rb"Application maximum poll interval")
 _JAVA = "org.apache.kafka.clients.consumer"
+_ASSIGNED = (
+    rb"\] (?:Assigned|Subscribed) to partition\(s\): "
+    rb"|new assignment of [1-9]\d{0,9} partition\(s\) in join-state init\b"
+)
+"""Mark of partitions that the application assigns."""
+_MANUAL = (
+    "a consumer whose partitions the application assigns, as Flink's and Spark's: it is in no "
+    "group, so nothing rebalances"
+)
 _FRAMEWORKS = (
     rb"\.camel\.component\.kafka|\b(?:akka|pekko)\.kafka|\bkafka\.pubsub\.|nifi\.processors\.kafka"
     rb"|io\.helidon\.messaging\.connectors\.kafka|io\.vertx\.kafka|vert\.x-kafka-consumer"
@@ -71,13 +80,7 @@ _MARKS = (
         _FRAMEWORKS,
         f"a framework whose Kafka clients print nothing here: set the logger {_JAVA} to INFO",
     ),
-    (
-        rb"\] (?:Assigned|Subscribed) to partition\(s\): ",
-        (
-            "a consumer that assigns its partitions itself, as Flink's and Spark's do: its group "
-            "never rebalances"
-        ),
-    ),
+    (_ASSIGNED, _MANUAL),
     (
         rb"\[Consumer clientId=[^\n]{0,512}[a-z,]\s?\n(?:[a-z]{2,16} |Generation\{|memberId=)",
         "Kafka's Java client in lines that were wrapped at words: copy them without the breaks",
@@ -143,10 +146,11 @@ _CONSUMERS = re.compile(
     rb"|\[(?:ConsumerGroup\] |Runner\] The group)|beginning heartbeat loop|heartbeat errored"
     rb"|kafka\.coordinator(?:\.consumer)?(?![.\w])|aiokafka\.consumer|local member_id was"
     rb"|Heartbeat poll expired"
-    rb"|client/coordinator |\"MESSAGE\" ?: ?\[ ?\d|#consumer-\d"
-    rb"|\[Consumer clientId=[^\]\n]{0,300}, groupId=(?!null\])"
+    rb"|client/coordinator |\"MESSAGE\" ?: ?\[ ?\d"
 )
 """Marks of a consumer or of another source's file: a producer's log names Kafka, too."""
+_CLIENTS = re.compile(rb"\[Consumer clientId=[^\]\n]{0,300}, groupId=(?!null\])|#consumer-\d")
+"""Marks of clients that say themselves whether they are in a group."""
 _FENCED = re.compile(rb"FENCED_INSTANCE_ID|fenced by (?:an)?other|group instance id .{0,80} fenced")
 
 
@@ -175,7 +179,9 @@ def diagnose(
 
     ``members`` came of it; the names of ``mixed`` belong to several processes.
     """
-    if not counts.events:
+    if counts.manual and not members:
+        yield f"no member: {_MANUAL}"
+    elif not counts.events:
         yield f"no line of a known client was read; it looks like {_describe(sample)}"
     elif not members:
         yield (
@@ -195,8 +201,12 @@ def diagnose(
 
 
 def describe_consumer(sample: bytes) -> str | None:
-    """Return what consumer the head of a log names, and the remedy; None: it names none."""
-    return None if _CONSUMERS.search(sample) is None else _describe(sample)
+    """Return what consumer the head of a log names, and the remedy; None: it names none.
+
+    Nor does one that has no group.
+    """
+    is_client = _CLIENTS.search(sample) is not None and re.search(_ASSIGNED, sample) is None
+    return _describe(sample) if is_client or _CONSUMERS.search(sample) else None
 
 
 def _describe(sample: bytes) -> str:

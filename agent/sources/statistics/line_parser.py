@@ -19,6 +19,8 @@ class StatsCounts:
     lines: int = 0
     """Not counted: each line is a client's."""
     unread: int = 0
+    manual: int = 0
+    """None: a client without a group has no part for it."""
     long: int = 0
 
 

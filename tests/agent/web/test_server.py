@@ -196,6 +196,21 @@ def test_ready_waits_for_members_where_it_is_wanted() -> None:
     assert ask(Fake(), "GET", "/-/ready?members").status_code == 200
 
 
+class WithoutGroup(Blind):
+    """One with a source whose only file has consumers without a group."""
+
+    def snapshot(self) -> tuple[Snapshot, AgentStats]:
+        snapshot, stats = Blind.snapshot(self)
+        *others, source = stats.sources
+        file = replace((source.files or ())[-1], is_blind=False, has_no_group=True)
+        return snapshot, replace(stats, sources=(*others, replace(source, files=(file,))))
+
+
+def test_source_without_a_group_is_ready_and_its_page_names_it() -> None:
+    assert ask(WithoutGroup(), "GET", "/-/ready?members").status_code == 200
+    assert "no group" in ask(WithoutGroup(), "GET", "/").text
+
+
 def test_page_shows_each_file_and_blind_ones_first() -> None:
     text = ask(Blind(), "GET", "/").text
 

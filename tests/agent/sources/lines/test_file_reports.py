@@ -73,6 +73,28 @@ def test_of_many_files_the_first_are_logged(caplog: pytest.LogCaptureFixture) ->
     }
 
 
+def test_file_of_consumers_without_a_group_is_not_blind(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    reports = FileReports("logs", ("/*.log",))
+
+    for _ in range(3):
+        reports.report_manual("/flink.log")
+        reports.report_read("/flink.log", 100, 15, [], behind=False)
+
+    counts = reports.files["/flink.log"]
+    assert (counts.needs_member, counts.has_no_group) == (False, True)
+    assert messages(caplog) == ["log_without_group"]
+
+
+def test_member_beside_a_consumer_without_a_group_counts() -> None:
+    reports = FileReports("logs", ("/*.log",))
+
+    reports.report_manual("/a.log")
+    reports.report_read("/a.log", 100, 1, signals(says(REBALANCING)), behind=False)
+
+    assert not reports.files["/a.log"].has_no_group
+
+
 QUARKUS = (
     b"INFO  [io.sma.rea.mes.kafka] (x) SRMSG18257: Kafka consumer c belongs to the 'pay' group\n"
 )

@@ -894,6 +894,31 @@ class TestMissedFiles:
         assert read + bench.read() == [1, 2, 3, 4, 5, 6, 7]
 
 
+@pytest.mark.parametrize("group", ["g", "null"])
+def test_consumer_without_a_group_is_known_after_a_restart(bench: Bench, group: str) -> None:
+    said = f"2026-11-21 06:00:01,000 INFO [Consumer clientId=m1, groupId={group}] "
+    bench.append(f"{said}Assigned to partition(s): t-0\n".encode())
+    bench.read()
+    bench.restart(bench.stop())
+    bench.append(f"{said}Cluster ID: x\n".encode() * 40)
+    bench.read()
+
+    (counts,) = (bench.source.health.files or {}).values()
+    assert (counts.has_no_group, counts.needs_member) == (True, False)
+
+
+def test_two_files_of_consumers_without_a_group_are_both_known(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "*.log")
+    said = b"2026-11-21 06:00:01,000 INFO [Consumer clientId=m1, groupId=null] "
+    for name in ("a.log", "b.log", "c.log"):
+        (tmp_path / name).write_bytes(said + b"Assigned to partition(s): t-0\n")
+        bench.scan()
+
+    files = bench.source.health.files or {}
+    assert [counts.has_no_group for counts in files.values()] == [True] * 3
+    bench.close()
+
+
 class TestDescriptors:
     """Files beyond the descriptors: idle ones are closed, and read on when they grow."""
 

@@ -102,7 +102,6 @@ FRAMEWORKS = {
     "INFO o.a.n.p.kafka.pubsub.ConsumeKafka_2_6 Created new consumer": "a framework",
     "WARNING io.helidon.messaging.connectors.kafka.KafkaPublisher Failed": "a framework",
     "INFO o.s.c.s.b.k.KafkaMessageChannelBinder$2 : partitions revoked: [in-0]": "Spring",
-    "INFO [Consumer clientId=f-0, groupId=f] Assigned to partition(s): in-0": "a consumer that ass",
     "<Trace> StorageKafka (db.q): Rebalance initiated. Revoking partitions": "ClickHouse",
     "INFO source{component_type=kafka}: vector::sources::kafka: Consuming": "Vector",
     '[warn]: #0 [in] failed to consume messages. error="Kafka::UnknownMemberId"': "ruby-kafka",
@@ -115,6 +114,37 @@ def test_framework_is_named_with_its_remedy(line: str) -> None:
     (note,) = diagnose(line.encode(), ParserCounts(), 0)
 
     assert note.startswith(f"no line of a known client was read; it looks like {FRAMEWORKS[line]}")
+
+
+WITHOUT_GROUP = [
+    *(
+        f"INFO [Consumer clientId=f-0, groupId={group}] {word} to partition(s): in-0"
+        for group in ("f", "null")
+        for word in ("Subscribed", "Assigned")  # up to 2.8, from 3.4 on
+    ),
+    (
+        'DEBUG k ASSIGN [c1#consumer-1] [thrd:main]: Group "asg": new assignment of 1 partition(s) '
+        "in join-state init"
+    ),
+]
+
+
+@pytest.mark.parametrize("line", WITHOUT_GROUP)
+def test_consumer_without_a_group_is_told_and_not_missed(line: str) -> None:
+    log = f"{line}\n".encode()
+    parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
+    parser.feed(log, 2e9)
+
+    notes = list(diagnose_log(log, parser))
+
+    assert notes[0].startswith("no member: a consumer whose partitions the application assigns")
+    assert describe_consumer(log) is None
+
+
+def test_consumer_without_a_group_does_not_hide_a_muted_one() -> None:
+    log = b"INFO [Consumer clientId=f-0, groupId=f] Assigned to partition(s): in-0\nSRMSG18257: x\n"
+
+    assert "Quarkus" in (describe_consumer(log) or "")
 
 
 JOINED = "2026-11-20 13:20:0{}.123 INFO Joined group 'g' (generation {}) with member_id {}"
