@@ -1,7 +1,7 @@
 """``rebalance-agent report``: the trend report from tables, with Spark."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from agent.cli.spark_jars import jars_of_tables
 from agent.config.objectives import read_objectives
 
 if TYPE_CHECKING:
-    from aggregation.spark.report.rules import FailureRule
+    from aggregation.spark.report.rules import FailureRule, FigureValues
     from aggregation.spark.rollups.preaggregations import By
 
 _DAY = click.DateTime(formats=["%Y-%m-%d"])
@@ -171,10 +171,20 @@ def report(  # noqa: PLR0913 - one argument an option
     for pattern in find_unused(objectives, found.tables, by):
         notify(f"{slo}: {pattern!r} is the objective of no {by} in this period")
     click.echo(page)
-    broken = [rule for rule in wanted if rule.is_broken(found.figure_values())]
-    for rule in broken:
-        value = found.figure_values().get(rule.figure, 0)
-        notify(f"failed: {rule}, since {rule.figure} is {value:,.6g}")
+    _check_rules(wanted, found.figure_values(), notify)
+
+
+def _check_rules(
+    rules: "Sequence[FailureRule]", values: "FigureValues", notify: Callable[[str], None]
+) -> None:
+    """Exit with 1 if a rule is broken, and name each that is, or that nothing decides."""
+    broken = [rule for rule in rules if rule.is_broken(values)]
+    for rule in rules:
+        value = values.get(rule.figure, 0)
+        if value is None:
+            notify(f"not checked: {rule}, since no source shows {rule.figure}")
+        elif rule in broken:
+            notify(f"failed: {rule}, since {rule.figure} is {value:,.6g}")
     if broken:
         raise click.exceptions.Exit(1)
 

@@ -14,7 +14,7 @@ from aggregation.counterfactuals.lines import (
     STATIC_ID,
 )
 
-_MINUTE_S, _HOUR_S, _DAY_S = 60.0, 3600.0, 86_400.0
+_MINUTE_S, _HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 _NAMES = {
     STATIC_ID: "static membership",
     ASSIGNOR: "the cooperative assignor",
@@ -55,6 +55,6 @@ def format_span(seconds: float) -> str:
 
 
 def _within(seconds: float) -> str:
-    if seconds >= 2 * _DAY_S:
-        return f"in {seconds / _DAY_S:.0f} days"
+    if seconds >= 2 * DAY_S:
+        return f"in {seconds / DAY_S:.0f} days"
     return f"in {format_span(seconds)}"

@@ -71,7 +71,7 @@ def _first_change(news: Sequence[News]) -> News | None:
 
 
 def _describe(news: News) -> str:
-    """Write a change of a rate: who, since when, from what to what."""
+    """Write a change of a rate: group, date, the rates before and after."""
     who = "" if news.name is None else f" in {readable(subject_of(news))}"
     what = "unplanned incidents" if news.kind is None else news.kind
     word = "Worse" if news.what == ROSE else "Better"
@@ -112,10 +112,16 @@ def worst_groups(tables: Tables) -> Rows:
 
 
 def cost_of(row: Row) -> str:
-    """Write what a group's incidents cost: unread time where that is known, else members' time."""
+    """Write what a group's incidents cost: unread time if that is known, else members' time."""
     if row["unread_s"] is not None:
         return f"{format_seconds(row['unread_s'])} unread"
     return f"{format_seconds(row['lost_s'])} lost by members"
+
+
+def sum_known(rows: Rows, name: str) -> float | None:
+    """Return the sum of a column; None if no row has a value."""
+    known = [row[name] for row in rows if row[name] is not None]
+    return sum(known) if known or not rows else None
 
 
 def figures(tables: Tables) -> list[Figure]:
@@ -123,13 +129,17 @@ def figures(tables: Tables) -> list[Figure]:
     top = next((row["share"] for row in tables["share"] if row["share"] is not None), None)
     lost = sum(row["lost_s"] for row in tables["groups"])
     longest = max((row["max_s"] or 0.0 for row in tables["durations"]), default=0.0)
-    unread = [row["unread_s"] for row in tables["groups"] if row["unread_s"] is not None]
+    unread = sum_known(tables["groups"], "unread_s")
     unplanned = count_incidents(tables, "unplanned")
     return [
         _counted(unplanned, "unplanned incident", "incidents"),
         _counted(count_incidents(tables) - unplanned, "planned one", "incidents"),
         _counted(_total(tables), "rebalance", "groups"),
-        *([Figure(format_seconds(sum(unread)), "partitions unread", "groups")] if unread else []),
+        *(
+            []
+            if unread is None
+            else [Figure(format_seconds(unread), "partitions unread", "groups")]
+        ),
         Figure(format_seconds(lost), "lost by members", "groups"),
         Figure(format_seconds(longest), "the longest", "durations"),
         *([] if top is None else [Figure(format_share(top), "most time rebalancing", "share")]),

@@ -11,6 +11,7 @@ from jinja2 import Environment
 
 from aggregation.spark.errors import SparkJobError
 from aggregation.spark.report.report import Report
+from aggregation.spark.report.rules import FigureValues
 
 INDEX = "index.html"
 _NOTE = "summary.json"
@@ -37,7 +38,7 @@ class _Summary(msgspec.Struct, frozen=True):
     last: str
     by: str
     page: str
-    figures: dict[str, float]
+    figures: FigureValues
 
 
 def dated_folder(output: Path, report: Report) -> Path:

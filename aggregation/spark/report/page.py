@@ -143,7 +143,7 @@ def _template() -> Template:
 
 
 def _finalize(value: Any) -> Any:
-    """Replace what no page should hold in every text that comes from outside."""
+    """Replace characters that no page should hold in texts from outside."""
     return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

@@ -16,7 +16,8 @@ import pyarrow as pa
 from aggregation.counterfactuals.best_changes import span_of
 from aggregation.counterfactuals.changes import find_changes
 from aggregation.counterfactuals.facts import IncidentFacts, facts_of_row
-from aggregation.counterfactuals.sentences import describe_change
+from aggregation.counterfactuals.lines import PACING, STATIC_ID
+from aggregation.counterfactuals.sentences import DAY_S, describe_change
 from aggregation.spark.report.section import Rows
 
 SHOWN = 3
@@ -51,7 +52,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """One setting to change in one group, with what it would have saved in the period."""
+    """One setting to change in one group, with its savings in the period."""
 
     cluster: str
     group: str
@@ -75,13 +76,22 @@ class Proposal:
     """Of a timeout: its candidates, by length."""
 
     @property
+    def now_text(self) -> str:
+        """The value now as a sentence; empty for a change of no setting."""
+        if self.setting == PACING:
+            return ""
+        if self.setting == STATIC_ID and self.now is None:
+            return f"No member has a {STATIC_ID} now."
+        return f"{self.setting} is {self.now or 'not known'} now."
+
+    @property
     def name(self) -> str:
         """Its group, with the cluster if that has a name."""
         return "/".join(part for part in (self.cluster, self.group) if part)
 
 
-Propose = Callable[[Rows], Sequence[Proposal]]
-"""From the rows of `FACTS` to proposals."""
+Propose = Callable[[Rows, int], Sequence[Proposal]]
+"""From the rows of `FACTS`, and the days of their period, to proposals."""
 
 
 _TEXTS = ("cluster", "group", "setting", "now", "proposed", "because", "price", "confidence")
@@ -114,8 +124,16 @@ def change_rows(proposals: Sequence[Proposal]) -> Rows:
     ]
 
 
-def propose_changes(rows: Rows) -> list[Proposal]:
-    """Return the changes that would have saved most, of all groups."""
+def _rebalances_in(facts: Sequence[IncidentFacts], days: int | None) -> tuple[int, float]:
+    rebalances, span = span_of(facts)
+    return rebalances, span if days is None else days * DAY_S
+
+
+def propose_changes(rows: Rows, days: int | None = None) -> list[Proposal]:
+    """Return the changes that would have saved most, of all groups.
+
+    Sentences are over ``days``; without them, from a group's first incident to its last.
+    """
     groups = defaultdict[tuple[str, str], list[IncidentFacts]](list)
     for facts in map(facts_of_row, rows):
         groups[facts.cluster, facts.group].append(facts)
@@ -131,7 +149,7 @@ def propose_changes(rows: Rows) -> list[Proposal]:
             rebalances_avoided=each.rebalances_avoided,
             unread_avoided_s=each.unread_avoided_s,
             confidence=each.confidence.value,
-            text=describe_change(each, *span_of(groups[each.cluster, each.group])),
+            text=describe_change(each, *_rebalances_in(groups[each.cluster, each.group], days)),
             incidents=each.incidents,
             members=each.members,
             lines=each.lines,

@@ -22,6 +22,7 @@ from aggregation.spark.report.proposals import (
     Propose,
     change_rows,
 )
+from aggregation.spark.report.rules import FigureValues
 from aggregation.spark.report.section import Mark, Row, Rows, Section
 from aggregation.spark.session.session import small_queries
 from aggregation.spark.tables.period import Period
@@ -88,17 +89,17 @@ class Report:
         ]
         return sorted(dict.fromkeys(found), key=lambda mark: mark.day)
 
-    def figure_values(self) -> dict[str, float]:
-        """Return the numbers that rules can ask for, by name."""
+    def figure_values(self) -> FigureValues:
+        """Return the numbers that rules can ask for, by name; None: no source shows it."""
         rows = self.tables["groups"]
         unplanned = headline.count_incidents(self.tables, "unplanned")
-        values = {
+        values: FigureValues = {
             "incidents": headline.count_incidents(self.tables),
             "unplanned": unplanned,
             "planned": headline.count_incidents(self.tables) - unplanned,
             "rebalances": sum(row["rebalances"] for row in rows),
-            "unread_s": sum(row["unread_s"] or 0.0 for row in rows),
-            "unplanned_unread_s": sum(row["unplanned_unread_s"] or 0.0 for row in rows),
+            "unread_s": headline.sum_known(rows, "unread_s"),
+            "unplanned_unread_s": headline.sum_known(rows, "unplanned_unread_s"),
             "lost_s": sum(row["lost_s"] for row in rows),
             "storms": len(self.tables["storms"]),
             "faults": headline.faults(self.tables),
@@ -106,7 +107,7 @@ class Report:
             "slo_missed": sum(row["met"] is False for row in self.tables["slo"]),
         }
         for row in self.tables["kinds"]:
-            values[row["kind"]] = values.get(row["kind"], 0) + row["incidents"]
+            values[row["kind"]] = (values.get(row["kind"]) or 0) + row["incidents"]
         return values
 
 
@@ -162,7 +163,7 @@ def _find_proposals(context: ReportContext, propose: Propose | None) -> Sequence
         return []
     with small_queries(context.spark):
         rows = _collect(context.spark.sql(context.query(FACTS)))
-    return propose(rows)
+    return propose(rows, context.period.days)
 
 
 def sections_of(context: ReportContext) -> Sequence[Section]:

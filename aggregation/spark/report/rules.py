@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+FigureValues = dict[str, float | None]
+"""Figures by name; None: no source shows it."""
 _RULE = re.compile(r"\s*([a-z_]+)\s*(?:(>=|<=|>|<|=)\s*([0-9]+(?:\.[0-9]+)?))?\s*")
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -27,9 +29,10 @@ class FailureRule(NamedTuple):
     sign: str
     limit: float
 
-    def is_broken(self, figures: Mapping[str, float]) -> bool:
+    def is_broken(self, figures: FigureValues) -> bool:
         """Check the rule; a kind of incident that did not happen is 0."""
-        return _COMPARE[self.sign](figures.get(self.figure, 0), self.limit)
+        value = figures.get(self.figure, 0)
+        return value is not None and _COMPARE[self.sign](value, self.limit)
 
     def __str__(self) -> str:
         """Write the rule as it was given."""

@@ -61,7 +61,7 @@ class Section:
     """The pre-aggregation that the query needs."""
     chart: Callable[[Rows], Chart | None]
     marked_chart: Callable[[Rows, Sequence[Mark]], Chart | None] | None = None
-    """The same chart with marks on its time axis, where it has one."""
+    """The same chart with marks on its time axis, if it has one."""
     rows_shown: int = ROWS_SHOWN
     """Rows on the page; 0: it has no place there, only files."""
     speaks: Callable[[Row], bool] = bool

@@ -75,8 +75,8 @@ def describe_objective(row: Row) -> str:
 def describe_proposal(change: Proposal) -> str:
     """Write a proposed change in one sentence."""
     return (
-        f"{change.name}: {change.text}. {change.setting} is {change.now or 'not known'} now; "
-        f"the price: {change.price}. Confidence: {change.confidence}."
+        f"{change.name}: {change.text}. {change.now_text and f'{change.now_text} '}"
+        f"The price: {change.price}. Confidence: {change.confidence}."
     )
 
 
@@ -166,6 +166,22 @@ def json_text(report: Report) -> str:
     return msgspec.json.format(msgspec.json.encode(document(report)), indent=1).decode() + "\n"
 
 
+class _Code(str):
+    """Lines to paste, without control characters."""
+
+    __slots__ = ()
+
+
+def _plain_text(line: str) -> str:
+    return line if isinstance(line, _Code) else plain(line)
+
+
+def _html(line: str) -> Markup:
+    if isinstance(line, _Code):
+        return Markup("<pre>{}</pre>").format(line)
+    return Markup("<p>{}</p>").format(plain(line))
+
+
 def mail(report: Report) -> bytes:
     """Return a summary as a message with text and HTML; sender and recipients are yours to add."""
     lines = [
@@ -179,16 +195,16 @@ def mail(report: Report) -> bytes:
         ),
         *(f"Objective of {describe_objective(row)}" for row in report.tables["slo"][:_OBJECTIVES]),
         *(
-            line
+            text
             for each in report.first_proposals
-            for line in [describe_proposal(each), *paste_text(each).splitlines()]
+            for text in (describe_proposal(each), _Code(plain_lines(paste_text(each))))
         ),
         "",
         f"Kafka consumer group rebalances {format_days(report.period)} ({report.zone})",
     ]
     message = EmailMessage(policy=SMTP.clone(max_line_length=_LINE_MAX_CHARS))
     message["Subject"] = readable(report.title, _SUBJECT_MAX_CHARS)
-    message.set_content("\n".join(map(plain, lines)) + "\n")
-    paragraphs = Markup().join(Markup("<p>{}</p>").format(plain(line)) for line in lines if line)
+    message.set_content("\n".join(map(_plain_text, lines)) + "\n")
+    paragraphs = Markup().join(_html(line) for line in lines if line)
     message.add_alternative(f"<html><body>{paragraphs}</body></html>", subtype="html")
     return message.as_bytes()

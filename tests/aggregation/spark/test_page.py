@@ -291,6 +291,31 @@ def test_text_of_clients_is_never_markup(tmp_path: Path) -> None:
     assert "<script" not in body.get_content()
 
 
+def a_proposal(**fields: Any) -> Proposal:
+    given: dict[str, Any] = {
+        "cluster": "eu",
+        "group": "g",
+        "setting": "session.timeout.ms",
+        "now": None,
+        "proposed": "60000",
+        "because": "pauses",
+        "price": "none",
+        "rebalances_avoided": 1,
+        "unread_avoided_s": None,
+        "confidence": "low",
+        "text": "it would have avoided rebalances",
+        "incidents": ("i1", "i2"),
+        "lines": (("Java", "session.timeout.ms=60000"),),
+    }
+    return Proposal(**(given | fields))
+
+
+def plain_mail(found: Report) -> str:
+    body = message_from_bytes(mail(found), policy=default).get_body(("plain",))
+    assert body is not None
+    return str(body.get_content())
+
+
 def test_proposals_have_their_place_in_each_format() -> None:
     proposal = Proposal(
         cluster="eu",
@@ -336,25 +361,45 @@ def test_proposals_have_their_place_in_each_format() -> None:
     assert msgspec.json.decode(json_text(found))["proposals"][0]["rebalances_avoided"] == 8
 
 
+@pytest.mark.parametrize(
+    ("setting", "now", "words"),
+    [
+        ("session.timeout.ms", "45000", "session.timeout.ms is 45000 now."),
+        ("session.timeout.ms", None, "session.timeout.ms is not known now."),
+        ("group.instance.id", None, "No member has a group.instance.id now."),
+        ("rollout in fewer steps", None, ""),
+    ],
+)
+def test_value_now_is_of_a_setting_that_has_one(setting: str, now: str | None, words: str) -> None:
+    found = report(proposals=[a_proposal(setting=setting, now=now)])
+    for text in (markdown(found).replace("\\", ""), plain_mail(found), html_page(found)):
+        shown = re.sub("</?code>", "", text)
+        about = [line for line in shown.splitlines() if "it would have avoided rebalances" in line]
+        assert words in about[0]
+        assert " now" in about[0] if words else " now" not in about[0]
+
+
+def test_lines_of_a_mail_are_lines_in_html() -> None:
+    """Each was a paragraph, a comment too."""
+    lines = (("Java", "a=1\nb=<2>"), ("broker", "c=3"))
+    found = report(proposals=[a_proposal(lines=lines)])
+    body = message_from_bytes(mail(found), policy=default).get_body(("html",))
+    assert body is not None
+    assert "<pre># Java\na=1\nb=&lt;2&gt;\n# broker\nc=3</pre>" in body.get_content().replace(
+        "\r", ""
+    )
+
+
+def test_unread_time_that_no_source_shows_is_no_zero() -> None:
+    given = report()
+    groups = [row | {"unread_s": None, "unplanned_unread_s": None} for row in [GROUP]]
+    values = replace(given, tables={**given.tables, "groups": groups}).figure_values()
+    assert (values["unread_s"], values["unplanned_unread_s"]) == (None, None)
+    assert report().figure_values()["unread_s"] is not None
+
+
 def test_all_proposals_are_in_the_files_and_the_first_three_on_the_page(tmp_path: Path) -> None:
-    made = [
-        Proposal(
-            cluster="eu",
-            group=f"g{number}",
-            setting="session.timeout.ms",
-            now=None,
-            proposed="60000",
-            because="pauses",
-            price="none",
-            rebalances_avoided=number,
-            unread_avoided_s=None,
-            confidence="low",
-            text="it would have avoided rebalances",
-            incidents=("i1", "i2"),
-            lines=(("Java", "session.timeout.ms=60000"),),
-        )
-        for number in range(5)
-    ]
+    made = [a_proposal(group=f"g{number}", rebalances_avoided=number) for number in range(5)]
     found = report(proposals=made)
     tables = {**found.tables, "changes": change_rows(made)}
     found = replace(found, tables=tables)

@@ -83,6 +83,11 @@ def test_row_of_the_table_has_the_facts_of_the_incident(rows: Rows) -> None:
         assert any(facts[name] for facts in wanted.values())
 
 
+def test_sentence_is_of_the_whole_period(rows: Rows) -> None:
+    """A week with one rollout said "60 of 60 rebalances in 28 min"."""
+    assert {each.text.rpartition(" in ")[2] for each in propose_changes(rows, 7)} == {"7 days"}
+
+
 def test_proposals_are_the_changes_of_the_same_incidents(rows: Rows) -> None:
     proposals = propose_changes(rows)
     facts = [facts_of_incident(each) for each in histories()]

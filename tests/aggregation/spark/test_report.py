@@ -189,7 +189,7 @@ def test_report_has_the_proposals_of_its_incidents(week_report: Reports) -> None
     for proposal in week_report.proposals[:PROPOSALS_SHOWN]:
         assert set(proposal.incidents) <= ids
         assert f"<b>{proposal.name}</b>: {escape(proposal.text)}" in week_report.page
-        assert f"<code>{proposal.setting}</code> is " in week_report.page
+        assert escape(proposal.now_text) in week_report.page
 
 
 def test_headline_has_the_verdict_in_words(week_report: Reports) -> None:

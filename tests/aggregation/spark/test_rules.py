@@ -32,6 +32,10 @@ def test_rule_is_broken_by_its_figure(rule: str, value: float, is_broken: bool) 
     assert found.is_broken({found.figure: value}) is is_broken
 
 
+def test_figure_that_is_not_known_breaks_no_rule() -> None:
+    assert not parse_rule("unplanned=0", KNOWN).is_broken({"unplanned": None})
+
+
 def test_kind_that_did_not_happen_is_0() -> None:
     assert not parse_rule("poll_timeout>0", KNOWN).is_broken({})
 
