@@ -20,40 +20,54 @@ WITH sums AS (
   WHERE what IN ('rebalance', 'incident') AND ($period OR $before)
   GROUP BY $keys
 )
-SELECT $keys, rebalances, rebalances_before,
-       CASE WHEN rebalances_before > 0 THEN rebalances / rebalances_before - 1 END AS change,
+SELECT $keys, CAST(NULL AS INT) AS days, CAST(NULL AS INT) AS days_before,
+       rebalances, rebalances_before, CAST(NULL AS DOUBLE) AS change,
        unplanned, unplanned_before, CAST(NULL AS BOOLEAN) AS is_significant,
        lost_s, lost_before_s,
-       CASE WHEN lost_before_s > 0 THEN lost_s / lost_before_s - 1 END AS lost_change
+       CAST(NULL AS DOUBLE) AS lost_change
 FROM sums
 ORDER BY abs(lost_s - lost_before_s) DESC, $keys
 """
 
 
-def mark_significant(rows: Rows, days: int, days_before: int) -> Rows:
-    """Return the rows with the test's result: whether unplanned incidents a day differ.
+def compare_rates(rows: Rows, days: int, days_before: int) -> Rows:
+    """Return the rows with changes a day, and whether unplanned incidents a day differ.
 
-    The level is shared by all groups that had one: of many groups few differ by chance. A period
-    without a day of records is no zero: then nothing is known.
+    ``days`` are those with records. The test's level is shared by all groups that had an incident:
+    of many groups few differ by chance. A period without a day of records is no zero: then nothing
+    is known.
     """
+    known = {"days": days, "days_before": days_before}
     if not days or not days_before:
-        return [row | {"is_significant": None} for row in rows]
+        return [row | known for row in rows]
     weeks = days_before / days
     tested = sum(1 for row in rows if row["unplanned"] + row["unplanned_before"])
     level = LEVEL / max(tested, 1)
     return [
-        row | {"is_significant": is_change(row["unplanned"], row["unplanned_before"], weeks, level)}
+        row
+        | known
+        | {
+            "change": _change(row["rebalances"], row["rebalances_before"], weeks),
+            "is_significant": is_change(row["unplanned"], row["unplanned_before"], weeks, level),
+            "lost_change": _change(row["lost_s"], row["lost_before_s"], weeks),
+        }
         for row in rows
     ]
+
+
+def _change(value: float, before: float, weeks: float) -> float | None:
+    """Return the relative change of a rate; None if it was 0."""
+    return weeks * value / before - 1 if before else None
 
 
 SECTION = Section(
     name="compare",
     title="Against the other period",
     note="The same counts in the period that this one is compared with; the largest differences "
-    "first. Unplanned are incidents. Significant is a difference of unplanned incidents a day that "
-    "an exact test finds to be more than noise, after correction for the number of groups and "
-    "whatever the lengths of the periods.",
+    "first. Changes are of the counts a day, over days with records. Unplanned are incidents. "
+    "Significant is a difference of unplanned incidents a day that an exact test finds to be more "
+    "than noise, after correction for the number of groups and whatever the lengths of the "
+    "periods.",
     empty="There was no rebalance in either period.",
     query=QUERY,
     preaggregation=PreAggregation.GROUPS,

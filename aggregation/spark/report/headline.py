@@ -265,12 +265,28 @@ def _comparison(tables: Tables) -> str | None:
         return None
     now = sum(row["rebalances"] for row in rows)
     before = sum(row["rebalances_before"] for row in rows)
-    if rows and all(row["is_significant"] is None for row in rows):
+    if not rows:
+        return "There was no rebalance in this period or the other one."
+    if all(row["is_significant"] is None for row in rows):
         return "The other period, or this one, has no records: there is nothing to compare."
-    groups = sum(1 for row in rows if row["is_significant"])
-    differ = "differs" if groups == 1 else "differ"
-    news = f"; {count(groups, 'group')} {differ} by more than noise" if groups else ""
-    return f"The other period had {count(before, 'rebalance')}, this one {now:,}{news}."
+    first = rows[0]
+    return (
+        f"The other period had {count(before, 'rebalance')} in {count(first['days_before'], 'day')}"
+        f", this one {now:,} in {first['days']:,}{_significant(rows)}."
+    )
+
+
+def _significant(rows: Rows) -> str:
+    """Name the groups that differ; the first has the largest difference in cost."""
+    found = [row for row in rows if row["is_significant"]]
+    if not found:
+        return ""
+    first, differ = found[0], "differs" if len(found) == 1 else "differ"
+    noun = "app" if "app" in first else "group"
+    return (
+        f"; {count(len(found), noun)} {differ} by more than noise: {readable(subject(first))} had "
+        f"{count(first['unplanned_before'], 'unplanned incident')}, now {first['unplanned']:,}"
+    )
 
 
 def _faults(tables: Tables) -> str | None:

@@ -133,7 +133,7 @@ def build_report(
     schemas = {s.name: to_arrow_schema(f.schema) for s, f in zip(sections, frames, strict=True)}
     if context.compared is not None:
         lengths = (count_days(context.days, each) for each in (context.period, context.compared))
-        tables["compare"] = compare.mark_significant(tables["compare"], *lengths)
+        tables["compare"] = compare.compare_rates(tables["compare"], *lengths)
     news = find_news(tables["daily"], context.days, context.period, context.by)
     tables["news"] = news_rows(news, context.by)
     tables["slo"] = objective_rows(objectives, tables, context.period, context.by)

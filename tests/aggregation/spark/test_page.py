@@ -158,14 +158,33 @@ def test_agents_without_a_fault_are_one_line() -> None:
     assert "1 of 2 rows; all of them: " in loud
 
 
+COMPARED: dict[str, Any] = {
+    "cluster": "eu",
+    "app": "payments",
+    "days": 15,
+    "days_before": 22,
+    "rebalances": 9,
+    "rebalances_before": 0,
+    "unplanned": 1,
+    "unplanned_before": 67,
+    "is_significant": None,
+}
+
+
 def test_comparison_without_records_is_none() -> None:
     given = report()
-    row = {"rebalances": 9, "rebalances_before": 0, "is_significant": None}
-    found = replace(given, tables={**given.tables, "compare": [row]}).sentences
+    found = replace(given, tables={**given.tables, "compare": [COMPARED]}).sentences
     assert "The other period, or this one, has no records: there is nothing to compare." in found
-    row["is_significant"] = True
-    found = replace(given, tables={**given.tables, "compare": [row]}).sentences
-    assert any(each.endswith("this one 9; 1 group differs by more than noise.") for each in found)
+
+
+def test_comparison_names_what_differs_by_more_than_noise() -> None:
+    given = report()
+    rows = [COMPARED | {"is_significant": True}, COMPARED | {"is_significant": False}]
+    found = replace(given, tables={**given.tables, "compare": rows}).sentences
+    assert (
+        "The other period had 0 rebalances in 22 days, this one 18 in 15; 1 app differs by more "
+        "than noise: eu/payments had 67 unplanned incidents, now 1." in found
+    )
 
 
 def test_share_that_is_not_known_is_no_figure() -> None:

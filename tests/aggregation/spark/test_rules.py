@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aggregation.spark.report.compare import mark_significant
+from aggregation.spark.report.compare import compare_rates
 from aggregation.spark.report.objectives import Objective, find_unused, objective_rows
 from aggregation.spark.report.report import count_days
 from aggregation.spark.report.rules import parse_rule
@@ -104,10 +104,34 @@ def test_group_without_an_incident_keeps_its_budget() -> None:
     assert (row["unread_s"], row["met"]) == (0.0, True)
 
 
+ROW: dict[str, Any] = {
+    "rebalances": 105,
+    "rebalances_before": 154,
+    "unplanned": 0,
+    "unplanned_before": 0,
+    "lost_s": 150.0,
+    "lost_before_s": 110.0,
+    "change": None,
+    "is_significant": None,
+    "lost_change": None,
+}
+
+
+def test_change_between_periods_of_unequal_length_is_of_a_day() -> None:
+    """15 and 22 days of 7 rebalances each were a fall by a third."""
+    (row,) = compare_rates([ROW], 15, 22)
+    assert row["change"] == pytest.approx(0.0)
+    assert row["lost_change"] == pytest.approx(1.0)
+    assert (row["days"], row["days_before"]) == (15, 22)
+    (new,) = compare_rates([ROW | {"rebalances_before": 0, "lost_before_s": 0.0}], 15, 22)
+    assert (new["change"], new["lost_change"]) == (None, None)
+
+
 @pytest.mark.parametrize(("days", "days_before"), [(7, 0), (0, 7)])
 def test_period_without_records_is_no_zero(days: int, days_before: int) -> None:
-    rows = [{"unplanned": 40, "unplanned_before": 0}]
-    assert mark_significant(rows, days, days_before)[0]["is_significant"] is None
+    rows = [ROW | {"unplanned": 40, "unplanned_before": 0}]
+    (row,) = compare_rates(rows, days, days_before)
+    assert [row[name] for name in ("is_significant", "change", "lost_change")] == [None] * 3
 
 
 def test_days_of_a_comparison_are_those_with_records() -> None:
@@ -116,9 +140,9 @@ def test_days_of_a_comparison_are_those_with_records() -> None:
 
 
 def test_one_of_many_groups_differs_by_chance() -> None:
-    rows = [{"unplanned": count, "unplanned_before": 2} for count in (12, *[2] * 39)]
-    assert [row["is_significant"] for row in mark_significant(rows[:1], 7, 7)] == [True]
-    assert not any(row["is_significant"] for row in mark_significant(rows, 7, 7))
+    rows = [ROW | {"unplanned": count, "unplanned_before": 2} for count in (12, *[2] * 39)]
+    assert [row["is_significant"] for row in compare_rates(rows[:1], 7, 7)] == [True]
+    assert not any(row["is_significant"] for row in compare_rates(rows, 7, 7))
 
 
 def test_periods_of_unequal_length_are_compared_by_day() -> None:
