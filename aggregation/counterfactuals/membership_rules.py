@@ -19,6 +19,7 @@ from aggregation.counterfactuals.lines import (
     probing_lines,
 )
 from aggregation.counterfactuals.savings import Saving
+from aggregation.counterfactuals.shape_rules import CLIENT_HEARTBEAT_S
 from aggregation.incidents.model import DepartureMode, IncidentKind
 
 STREAM_THREAD = "-StreamThread-"
@@ -105,11 +106,15 @@ def _program(client_id: str) -> str:
     return "" if word is None else word[0].lower()
 
 
-def propose_leave_on_close(history: PastIncidents) -> Change | None:
+def propose_leave_on_close(
+    history: PastIncidents, heartbeat_s: float = CLIENT_HEARTBEAT_S
+) -> Change | None:
     """Propose that Streams instances which close for good leave their group.
 
-    By default they do not, so the others wait for the session timeout: only what moves to them is
-    unread for its rebalance then. An instance that comes back in time loses its sticky tasks.
+    By default they do not, so the others wait for the session timeout. With it they learn of the
+    leave by their next heartbeat, after half of its interval on average: what moves to them is
+    unread until then, and for its rebalance. An instance that comes back in time loses its sticky
+    tasks.
     """
     savings = [
         Saving(incident=each, rebalances=0, unread_s=saved)
@@ -120,7 +125,7 @@ def propose_leave_on_close(history: PastIncidents) -> Change | None:
         and any(STREAM_THREAD in absence.member for absence in each.absences)
         and all(absence.how is DepartureMode.EXPIRED for absence in each.absences)
         and each.unread_s is not None
-        and (saved := each.unread_s - (each.moved_s or 0.0)) > 0.0
+        and (saved := each.unread_s - _handover_s(each, heartbeat_s)) > 0.0
     ]
     if not savings:
         return None
@@ -134,6 +139,11 @@ def propose_leave_on_close(history: PastIncidents) -> Change | None:
         savings=tuple(savings),
         lines=leave_lines(),
     )
+
+
+def _handover_s(incident: IncidentFacts, heartbeat_s: float) -> float:
+    """Return the unread seconds of partitions that others take over at once."""
+    return (incident.moved_s or 0.0) + (incident.moved or 0) * heartbeat_s / 2
 
 
 def propose_probing_interval(history: PastIncidents) -> Change | None:

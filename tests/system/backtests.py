@@ -367,32 +367,36 @@ def _run(scene: Scene, client: Settings, broker: Settings, folder: Path, cache: 
     """Play a scene once."""
     with _stage(scene, client, broker, folder, cache) as (actors, spool):
         scene.play(actors)
-        ended = time.time()
-        group = actors.group.group
-        generations: set[int | str] = set()
-
-        def find() -> tuple[IncidentFacts, ...] | None:
-            records = read_records(str(spool), group).records
-            found = [
-                (each, facts_of_incident(each))
-                for each in analyze(records, now=time.time()).incidents
-                if each.started_at >= actors.since
-            ]
-            generations.clear()
-            generations.update(
-                max(span.generations) if span.generations else span.id
-                for incident, _ in found
-                for span in incident.rebalances
-            )
-            is_over = time.time() > ended + 4.0 and all(facts for _, facts in found)
-            return tuple(facts for _, facts in found if facts) if is_over else None
-
-        incidents = until(find, f"end of the incidents of {scene.name}")
+        incidents, rebalances = read_incidents(spool, actors.group.group, actors.since)
     return Outcome(
         incidents,
-        len(generations),
+        rebalances,
         measure_unread(actors.group.happened, actors.pauses, actors.since),
     )
+
+
+def read_incidents(spool: Path, group: str, since: float) -> tuple[tuple[IncidentFacts, ...], int]:
+    """Return a group's incidents from a time on, when all are over, and their rebalances."""
+    ended = time.time()
+    generations: set[int | str] = set()
+
+    def find() -> tuple[IncidentFacts, ...] | None:
+        records = read_records(str(spool), group).records
+        found = [
+            (each, facts_of_incident(each))
+            for each in analyze(records, now=time.time()).incidents
+            if each.started_at >= since
+        ]
+        generations.clear()
+        generations.update(
+            max(span.generations) if span.generations else span.id
+            for incident, _ in found
+            for span in incident.rebalances
+        )
+        is_over = time.time() > ended + 4.0 and all(facts for _, facts in found)
+        return tuple(facts for _, facts in found if facts) if is_over else None
+
+    return until(find, f"end of the incidents of {group}"), len(generations)
 
 
 @contextmanager

@@ -52,9 +52,12 @@ def test_client_ids_of_one_program_are_no_two(other: str) -> None:
 
 def test_streams_instance_that_closes_for_good_should_leave() -> None:
     gone = (Absence(THREAD, H.EXPIRED, 100.0, None),)
-    closed = incident("c", K.MEMBER_LEFT, absences=gone, unread_s=95.0, moved_s=3.0, rebalances=1)
+    closed = incident(
+        "c", K.MEMBER_LEFT, absences=gone, unread_s=95.0, moved=2, moved_s=3.0, rebalances=1
+    )
     change = changes(closed)["internal.leave.group.on.close"]
-    assert change.unread_avoided_s == pytest.approx(92.0)
+    # the others learn of it by their next heartbeat: half of 3 s, for two partitions
+    assert change.unread_avoided_s == pytest.approx(95.0 - 3.0 - 2 * 1.5)
     assert "\ninternal.leave.group.on.close=true\n" in dict(change.lines)["Streams"]
     plain = (Absence("m", H.EXPIRED, 100.0, None),)
     assert "internal.leave.group.on.close" not in changes(
