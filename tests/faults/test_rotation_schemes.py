@@ -29,11 +29,22 @@ pytestmark = pytest.mark.timeout(120 + 12 * _ROUNDS)
 
 
 class _Set:
-    """A rotated set; ``packing`` is of each rotated file, of all but the newest, or of none."""
+    """A rotated set; ``packing`` is of each rotated file, of all but the newest, or of none.
+
+    ``name`` is that of a rotated file.
+    """
 
     def __init__(
-        self, folder: Path, *, copies: bool, ascends: bool, packing: str, kept: int
+        self,
+        folder: Path,
+        *,
+        copies: bool,
+        ascends: bool,
+        packing: str,
+        kept: int,
+        name: str = "app.log.{}",
     ) -> None:
+        self._name = name
         self.path = folder / "app.log"
         self._copies, self._ascends = copies, ascends
         self._packing, self._kept = packing, kept
@@ -53,7 +64,7 @@ class _Set:
             self._shift()
         self._last += 1
         number = self._last if self._ascends else 1
-        rotated = self.path.with_name(f"app.log.{number}")
+        rotated = self.path.with_name(self._name.format(number))
         time.sleep(0.02)  # a file system's times are as exact as the kernel's clock
         if self._copies:
             shutil.copyfile(self.path, rotated)
@@ -74,7 +85,7 @@ class _Set:
         for at in reversed(range(len(self._older))):
             old = self._older[at]
             end = ".gz" if old.suffix == ".gz" else ""
-            self._older[at] = old.rename(self.path.with_name(f"app.log.{at + 2}{end}"))
+            self._older[at] = old.rename(self.path.with_name(self._name.format(at + 2) + end))
 
     def lines(self) -> list[int]:
         """Return the numbers of the lines that the set holds now."""
@@ -147,11 +158,45 @@ def test_what_a_look_can_find_is_read_once(
         _try_round(log, random.Random(number), f"round {number}, {kept} kept")
 
 
-def _try_round(log: _Set, chance: random.Random, name: str) -> None:
-    for _ in range(chance.choice([0, 0, 1, 2])):
+@pytest.mark.parametrize("packing", ["none", "at once", "delayed"])
+@pytest.mark.parametrize("order", ["newest is 1", "newest is last"])
+def test_numbers_before_the_suffix_are_a_set_where_one_of_them_was_read(
+    tmp_path: Path, order: str, packing: str
+) -> None:
+    """As log4j2's and Logback's `app-%i.log.gz`; another worker's log is called alike."""
+    for number in range(_ROUNDS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ascends = order == "newest is last"
+        log = _Set(
+            folder, copies=False, ascends=ascends, packing=packing, kept=_STEPS, name="app-{}.log"
+        )
+        log.write()
+        _try_round(log, random.Random(number), f"round {number}", olds=0)
+
+
+def test_another_workers_log_is_no_part_of_a_set(tmp_path: Path) -> None:
+    log = _Set(tmp_path, copies=False, ascends=False, packing="at once", kept=3)
+    (tmp_path / "app-1.log").write_bytes(b"line 1000001 of another worker\n")
+    agent = _Agent(log.path)
+    for _ in range(4):
+        log.write()
+        agent.look()
+        log.rotate()
         log.write()
         log.rotate()
-    agent, old, wanted = _Agent(log.path), set(log.lines()), set[int]()
+    log.write()
+    agent.look()
+    agent.stop()
+
+    assert agent.reader.read == list(range(1, log.lines()[-1] + 1))
+
+
+def _try_round(log: _Set, chance: random.Random, name: str, olds: int | None = None) -> None:
+    for _ in range(chance.choice([0, 0, 1, 2]) if olds is None else olds):
+        log.write()
+        log.rotate()
+    agent, old, wanted = _Agent(log.path), set(log.lines()) - set(log.own_lines()), set[int]()
     agent.look()
     steps = []
     for _ in range(_STEPS):

@@ -21,14 +21,20 @@ _BASE_SUFFIXES = ("log", "out", "txt", "err", "json")
 """Suffixes before a rotation's number; `worker.1` alone is a name of its own."""
 _SUFFIX = rf"\.(?:{'|'.join(_BASE_SUFFIXES)})"
 _DATE = r"(?P<date>(?:19|20)\d\d-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01]))"
-_INDEX = r"(?:[-_T.]?(?P<index>\d{1,6}))?"
-"""Of the files of one day, or the time of day: both grow."""
+_MONTH_FIRST = r"(?P<month_first>(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])-(?:19|20)\d\d)"
+"""As in log4j2's documentation."""
+_NUMBERS = r"(?P<numbers>[-_T.]?\d{1,6}(?:[-_.:]\d{1,6}){0,3})?"
+"""The time of day, and an index of the files of one date or time: all grow."""
 _ROTATED = (
     # logrotate: app.log.2.gz, app.log-20261121; log4j and Logback: app.log.2026-11-21.1
-    re.compile(rf"(?P<stem>.+)(?P<suffix>{_SUFFIX})[.-](?:{_DATE}{_INDEX}|(?P<number>\d{{1,4}}))"),
-    # log4j and Logback: app-2026-11-21.log, app.2026-11-21.1.log
-    re.compile(rf"(?P<stem>.+?)[._-]{_DATE}{_INDEX}(?P<suffix>{_SUFFIX})"),
+    re.compile(
+        rf"(?P<stem>.+)(?P<suffix>{_SUFFIX})[.-](?:{_DATE}{_NUMBERS}|(?P<number>\d{{1,4}}))"
+    ),
+    # log4j and Logback: app-2026-11-21.log, app.2026-11-21.1.log, app-2026-11-21-06-1.log
+    re.compile(rf"(?P<stem>.+?)[._-]{_DATE}{_NUMBERS}(?P<suffix>{_SUFFIX})"),
+    re.compile(rf"(?P<stem>.+?)[._-]{_MONTH_FIRST}{_NUMBERS}(?P<suffix>{_SUFFIX})"),
 )
+_INNER_NUMBER = re.compile(rf"(?P<stem>.+)[._-](?P<number>\d{{1,4}})(?P<suffix>{_SUFFIX})")
 
 
 Failed = Callable[[SourceError], None]
@@ -44,7 +50,7 @@ class Rotation:
     """A file's place in its rotated set: the stream's path, and a sort key, oldest first."""
 
     base: Path
-    order: tuple[int, str, int]
+    order: tuple[int, str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +91,25 @@ def rotation(path: Path) -> Rotation:
     name = path.name.removesuffix(".gz")
     match = next(filter(None, (pattern.fullmatch(name) for pattern in _ROTATED)), None)
     if match is None:
-        return Rotation(path.with_name(name), (2, "", 0))
+        return Rotation(path.with_name(name), (2, "", ()))
     found = match.groupdict()
     base = path.with_name(found["stem"] + found["suffix"])
-    if found["date"]:
-        return Rotation(base, (1, found["date"], int(found["index"] or -1)))
-    return Rotation(base, (0, "", -int(found["number"])))
+    if found.get("number"):
+        return Rotation(base, (0, "", (-int(found["number"]),)))
+    date = found.get("date") or "{2}-{0}-{1}".format(*found["month_first"].split("-"))
+    return Rotation(base, (1, date, tuple(map(int, re.findall(r"\d+", found["numbers"] or "")))))
+
+
+def inner_rotation(path: Path) -> Rotation | None:
+    """Split ``app-1.log`` as `rotation` does; None: it has no number before its suffix.
+
+    That may as well be the name of another log, such as a second worker's.
+    """
+    match = _INNER_NUMBER.fullmatch(path.name.removesuffix(".gz"))
+    if match is None:
+        return None
+    base = path.with_name(match["stem"] + match["suffix"])
+    return Rotation(base, (0, "", (-int(match["number"]),)))
 
 
 def recordings(paths: Sequence[str]) -> list[Recording]:

@@ -28,7 +28,7 @@ from agent.sources.lines.log_file import (
     OpenLog,
     Place,
 )
-from agent.sources.lines.recordings import rotation
+from agent.sources.lines.recordings import Rotation, inner_rotation, rotation
 
 _SETTLED_S = 1.0
 """A folder that changes again so soon may keep its time."""
@@ -327,6 +327,8 @@ class Follower:
         logs = [] if (own := self._open_own(place)) is None else [own]
         logs = logs or self._open_set()
         at = _index(logs, place)
+        if at is None:
+            logs, at = self._search_inner(logs, place)
         if at is None and (renamed := _find_inode(self.path, place)) is not None:
             logs.insert(len(logs) - 1, renamed)
             at = len(logs) - 2
@@ -368,16 +370,31 @@ class Follower:
         log.close()
         return None
 
+    def _search_inner(self, logs: list[OpenLog], place: Place) -> tuple[list[OpenLog], int | None]:
+        """Search ``place`` in files such as ``app-1.log``: only if one has it, are they the set."""
+        inner = self._open_all(_older(self.path, inner_rotation))
+        at = _index(inner, place)
+        if at is None:
+            for log in inner:
+                log.close()
+            return logs, None
+        for log in logs[:-1]:
+            log.close()
+        return [*inner, logs[-1]], at
+
     def _open_set(self) -> list[OpenLog]:
         """Open the rotated set up to the path's own file, oldest first."""
         current = OpenLog(self.path)
-        older = []
-        for path in _older(self.path):
+        return [*self._open_all(_older(self.path)), current]
+
+    def _open_all(self, paths: Sequence[Path]) -> list[OpenLog]:
+        opened = []
+        for path in paths:
             try:
-                older.append(OpenLog(path))
+                opened.append(OpenLog(path))
             except OSError:
                 self._faults += ("unreadable",)
-        return [*older, current]
+        return opened
 
     def _block(self, now: float) -> Chunk | None:
         self.place_number += 1
@@ -424,8 +441,8 @@ def _change_of_folder(path: str, now: float) -> int | None:
     return None
 
 
-def _older(path: Path) -> list[Path]:
-    """Return the older files of the path's rotated set, oldest first."""
+def _older(path: Path, split: Callable[[Path], Rotation | None] = rotation) -> list[Path]:
+    """Return the older files of the path's rotated set, as ``split`` names it, oldest first."""
     path = Path(os.path.realpath(path))  # a container's log is a link to where it is rotated
     mine = rotation(path)
     found = {}
@@ -438,8 +455,8 @@ def _older(path: Path) -> list[Path]:
         if not name.startswith(mine.base.stem):  # one of 20,000 others
             continue
         other = path.with_name(name)
-        place = rotation(other)
-        if place.base == mine.base and place.order < mine.order:
+        place = split(other)
+        if place and place.base == mine.base and place.order < mine.order:
             found[place.order] = other
     numbered = [found[order] for order in sorted(found) if order[0] == 0]
     dated = [found[order] for order in sorted(found) if order[0] != 0]

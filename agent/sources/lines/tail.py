@@ -222,11 +222,17 @@ class FileTail:
             self._add(tail)
             tail.follower.path = path
         self._report_many()
+        self._end_restored(now, detach)
+
+    def _end_restored(self, now: float, detach: Detach) -> None:
+        """Go on with streams that are in the middle of a rotation; end those of other paths."""
         for stream, tail in self._restored.items():
-            if Path(stream).exists():  # the configuration does not want it any more
-                self._detach(tail, now, detach)
-            else:  # on its way from one file to the next, or deleted
+            if not Path(stream).exists():  # on its way from one file to the next, or deleted
                 self._add(tail)
+                continue
+            self._detach(tail, now, detach)  # the configuration does not want it any more
+            if tail.follower.place is not None:  # or it is a part of another stream now
+                self._note_finished([tail.follower.place])
         self._restored.clear()
 
     def _index_places(self) -> dict[tuple[int, int], list[Place]]:

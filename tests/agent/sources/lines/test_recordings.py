@@ -17,6 +17,21 @@ from agent.sources.lines.recordings import recordings, rotation
         ["app.2026-11-21.2.log", "app.2026-11-21.10.log", "app.2026-11-22.0.log", "app.log"],
         ["app-2026-11-21-9.log.gz", "app-2026-11-21-10.log", "app.log"],
         ["app_20261121.out", "app.out"],
+        [
+            "app-2026-11-21-09-2.log.gz",
+            "app-2026-11-21-10-1.log",
+            "app-2026-11-21-10-2.log",
+            "app.log",
+        ],
+        ["app.2026-11-21_09-59.log.gz", "app.2026-11-21_10-00.log", "app.log"],
+        ["app.log.2026-11-21_09-59-59.gz", "app.log.2026-11-21_10-00-00.gz", "app.log"],
+        ["app-2026-11-21-09-59-59-2.log", "app-2026-11-21-10-00-00-1.log", "app.log"],
+        [
+            "app-11-30-2026-2.log.gz",
+            "app-12-01-2026-1.log.gz",
+            "app-01-01-2027-1.log.gz",
+            "app.log",
+        ],
     ],
 )
 def test_a_rotated_set_is_one_stream_the_oldest_first(names: list[str], tmp_path: Path) -> None:
