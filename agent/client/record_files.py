@@ -6,12 +6,13 @@ import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
 from agent.errors import RecordsError
-from metrics.model.sample import Sample, SampleKind, decode, format_time
+from metrics.model.sample import Sample, SampleKind, Scope, decode, format_time
 
 STDIN = "-"
 _LOOKS = 100
@@ -104,9 +105,36 @@ def _from_tables(path: Path, group: str) -> Found:
         )
         rows = table.to_table(filter=dataset.field("group") == group).to_pylist()
         groups = set(table.to_table(columns=["group"])["group"].unique().to_pylist())
+        records = [_from_row(row) for row in rows]
+        if rows and (path / "samples").is_dir():
+            records += map(_from_row, _last_samples(path / "samples", max(r["ts"] for r in rows)))
     except (ArrowException, OSError) as error:
         raise RecordsError(f"{path}: {error}") from error
-    return Found([_from_row(row) for row in rows], groups)
+    return Found(records, groups)
+
+
+def _last_samples(path: Path, since: datetime) -> Iterable[dict[str, object]]:
+    """Return the last periodic sample of each agent since an instant: it was alive then."""
+    from pyarrow import dataset  # noqa: PLC0415 - an extra
+
+    table = dataset.dataset(path, format="parquet", partitioning="hive", exclude_invalid_files=True)
+    is_later = dataset.field("ts") >= since
+    if "day" in table.schema.names:  # other days' files are not read
+        is_later &= dataset.field("day") >= f"{since:%Y-%m-%d}"
+    last = table.to_table(columns=["agent", "ts"], filter=is_later)
+    for row in last.group_by("agent").aggregate([("ts", "max")]).to_pylist():
+        yield _PRESENCE | {"agent": row["agent"], "ts": row["ts_max"]}
+
+
+_PRESENCE: dict[str, object] = {
+    "id": "",
+    "kind": SampleKind.AGENT,
+    "cluster": "",
+    "app": "",
+    "group": "",
+    "scope": Scope.APP,
+    "source": "",
+}
 
 
 _COLUMNS = {field.encode_name for field in msgspec.structs.fields(Sample)}

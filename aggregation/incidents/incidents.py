@@ -29,7 +29,13 @@ from aggregation.incidents.topic_growth import find_growth
 from aggregation.rebalances.failures import AGAIN_S
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.identities import unify_identities
-from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_unified
+from aggregation.rebalances.lost_episodes import end_lost_episodes
+from aggregation.rebalances.rebalances import (
+    ExplainedRebalance,
+    Watermark,
+    explain_unified,
+    last_heard,
+)
 from aggregation.rebalances.root_cause import Certainty
 from aggregation.rebalances.segments import MemberRef, member_of
 from metrics.model.sample import Sample, digest, parse_time
@@ -91,10 +97,12 @@ def analyze(
     ``now`` is Unix seconds, by default the latest time in the records; an open rebalance lasts
     until then. ``watermark`` is as in `explain_rebalances`.
     """
-    records = unify_identities(records)  # costs and refusals go by member, too
-    now = latest_time(records) if now is None else now
-    rebalances = explain_unified(records, watermark, now)
-    return Analysis(rebalances, find_incidents(rebalances, records, now))
+    unified = unify_identities(records)  # costs and refusals go by member, too
+    now = latest_time(unified) if now is None else now
+    heard = last_heard(unified, watermark)
+    known = end_lost_episodes(unified, heard, now)
+    rebalances = explain_unified(known, heard, now)
+    return Analysis(rebalances, find_incidents(rebalances, known, now))
 
 
 def recent(analysis: Analysis, since: float) -> Analysis:

@@ -29,6 +29,7 @@ from aggregation.rebalances.grouping import (
     group_segments,
 )
 from aggregation.rebalances.identities import unify_identities
+from aggregation.rebalances.lost_episodes import end_lost_episodes
 from aggregation.rebalances.inspection_findings import (
     Finding,
     assign_findings,
@@ -176,16 +177,19 @@ def explain_rebalances(
     is up to its last record, periodic samples too, or ``told_to`` knows more. A member is missed
     only where its agent had told all of it: what it saw may still be on its way.
     """
-    return explain_unified(unify_identities(records), watermark, now)
+    unified = unify_identities(records)
+    heard = last_heard(unified, watermark)
+    now = max(heard.values(), default=0.0) if now is None else now
+    return explain_unified(end_lost_episodes(unified, heard, now), heard, now)
 
 
 def explain_unified(
-    records: Sequence[Sample], watermark: Watermark | None = None, now: float | None = None
+    records: Sequence[Sample], heard: Mapping[str, float], now: float
 ) -> list[ExplainedRebalance]:
-    """Return the same of records with one identity a member (`identities.unify_identities`)."""
-    heard = _last_records(records)
-    if watermark is not None:
-        heard = {agent: max(at, watermark(agent)) for agent, at in heard.items()}
+    """Return the same of records with one identity a member (`identities.unify_identities`).
+
+    ``heard`` is when each agent was last heard of (Unix seconds).
+    """
     groups: dict[GroupRef, _Group] = defaultdict(_Group)
     for ref, failures in read_failures(records).items():
         groups[ref].failures = failures
@@ -193,7 +197,6 @@ def explain_unified(
         groups[ref].takeovers = takeovers
     for ref, joins in _read_joins(records).items():
         groups[ref].joins = joins
-    now = max(heard.values(), default=0.0) if now is None else now
     found = [_explain(round_, groups[round_.ref], heard) for round_ in group_segments(records, now)]
     rebalances = [each for each in found if each.is_rebalance]
     came = {ref: Successors(group.came) for ref, group in groups.items()}
@@ -221,12 +224,15 @@ def _add_finding(episode: ExplainedRebalance, findings: tuple[Finding, ...]) -> 
     return replace(episode, trigger=infer_trigger(episode.trigger, findings), findings=findings)
 
 
-def _last_records(records: Iterable[Sample]) -> dict[str, float]:
-    """Return when each agent was last heard of."""
+def last_heard(records: Iterable[Sample], watermark: Watermark | None = None) -> dict[str, float]:
+    """Return when each agent was last heard of (Unix seconds)."""
     latest: dict[str, str] = {}
     for record in records:
         latest[record.agent] = max(record.ts, latest.get(record.agent, ""))
-    return {agent: parse_time(ts) for agent, ts in latest.items()}
+    heard = {agent: parse_time(ts) for agent, ts in latest.items()}
+    if watermark is None:
+        return heard
+    return {agent: max(at, watermark(agent)) for agent, at in heard.items()}
 
 
 def _explain(

@@ -8,8 +8,8 @@ the last two rebalances (for present members), and each member's last attributes
 for a whole history explain a day too, and a day costs only its own events. Older records are
 dropped. A member that returns after a longer absence is new, and a scale-down depends on the
 members shortly after. An incident of more than a day is counted as it is by then; what follows is
-another one. A rebalance that a dropped member began is over when that member is back, or after a
-day, too: its time out of the group is part of the cost.
+another one, and so is an open rebalance. A rebalance that a dropped member began is over when that
+member is back, or after a day, too: its time out of the group is part of the cost.
 """
 
 import zlib
@@ -35,18 +35,18 @@ from aggregation.spark.rollups.clock_offsets import (
 from aggregation.spark.rollups.group_shape import DAYS, Shape, find_shape
 from aggregation.spark.tables.period import ends_at
 from metrics.model.sample import Sample, SampleKind, Scope, format_time
+from metrics.model.status import RebalanceStatus
 
 QUIET_S = SKEW_S + 60.0
 """An event that begins this long after a rebalance does not belong to it."""
-OPEN_S = 3600.0
-"""An open rebalance without a record for this long is counted without its end."""
-CARRY_S = 7 * 86_400.0
-"""If a member's episode is open for longer, its next record counts as a start."""
 INCIDENT_S = 86_400.0
-"""A longer incident is counted without its end."""
+"""A longer incident, or open rebalance, is counted without its end."""
+OUT_S = 7 * 86_400.0
+"""A dropped member that is out for longer is a new one when it returns."""
 ATTRIBUTE_S = 90 * 86_400.0
 """A member's attributes are kept this long: what it owns may not change for weeks."""
 _ROUNDS_KEPT = 2
+_DROPPED = RebalanceStatus.DROPPED_GROUP
 _ZLIB = b"\x78"
 """First byte of compressed data: of a plain state it is that of a map."""
 
@@ -145,7 +145,12 @@ class GroupDays:
         before = ordered[: len(ordered) - len(self.pending)][-_ROUNDS_KEPT:]
         starts = [each.round.started_at for each in [*before, *self.pending[:1]]]
         starts += [each.started_at for each in self.pending_incidents[:1]]
-        spans = [_Span(each.round.started_at, each.round.ended_at) for each in ordered]
+        spans = [
+            _Span(each.round.started_at, each.round.ended_at)
+            for each in ordered
+            # one that is counted without its end must not hold the records of all that follow
+            if not (each.round.is_open and _over_at(each) <= midnight)
+        ]
         spans += [span for each in found if (span := _whole_span(each)) is not None]
         cut = _cut(spans, min([midnight - RETURN_S, *starts]))
         kept = _retain(records, cut, midnight)
@@ -202,7 +207,9 @@ def _order(episode: ExplainedRebalance) -> tuple[float, str]:
 
 def _over_at(episode: ExplainedRebalance) -> float:
     round_ = episode.round
-    over_at = round_.ended_at + (OPEN_S if round_.is_open else QUIET_S)
+    if round_.is_open:
+        return round_.started_at + INCIDENT_S
+    over_at = round_.ended_at + QUIET_S
     if any(segment.is_out for segment in round_.consumers):
         return max(over_at, round_.started_at + INCIDENT_S)
     return over_at
@@ -242,11 +249,13 @@ def _retain(records: Sequence[Sample], since: float, midnight: float) -> list[Sa
             attributes[_attribute(record)] = record
         elif record.kind is not SampleKind.SIGNAL:
             latest[record.episode] = record
-    long_ago = format_time(midnight - CARRY_S)
+    out_since = format_time(midnight - OUT_S)
+    open_since = format_time(midnight - INCIDENT_S)
     whole = {
         episode
         for episode, last in latest.items()
-        if last.ts >= cut or (last.to and last.ts >= long_ago)
+        if last.ts >= cut
+        or (last.to and last.ts >= (out_since if last.to == _DROPPED else open_since))
     }
     older = format_time(midnight - ATTRIBUTE_S)
     known = {each.id for each in attributes.values() if each.after and each.ts >= older}

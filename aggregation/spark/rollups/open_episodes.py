@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
 
-from aggregation.spark.rollups.daily_rebalances import CARRY_S, day_after
+from aggregation.spark.rollups.daily_rebalances import day_after
 from aggregation.spark.rollups.member_episodes import CHAIN, MEMBER, PARTS, merge_aggregates
 from aggregation.spark.tables.period import MICROS, ends_at
 
@@ -29,7 +29,8 @@ CARRIED_PARTS = T.StructType(
         ),
     ]
 )
-_CARRY_MICROS = int(CARRY_S * MICROS)
+_CARRY_MICROS = 7 * 86_400 * MICROS
+"""If a member's episode is open for longer, its next record counts as a start."""
 
 
 def at_midnights(rest: DataFrame, days: Sequence[date], before: date) -> DataFrame:

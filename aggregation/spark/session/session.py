@@ -39,6 +39,8 @@ _ALWAYS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # Parquet looks at a page's size after 100 rows only: those of states can have a MB each
+    "spark.hadoop.parquet.page.size.row.check.min": "1",
     "spark.log.level": "ERROR",
     "spark.ui.showConsoleProgress": "false",
     # the line of code behind each expression helps no user, and costs as much time as the rest

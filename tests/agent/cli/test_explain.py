@@ -192,6 +192,32 @@ def test_tables(tmp_path: Path) -> None:
     assert LAST in explain("g", "--from", str(tmp_path)).stdout
 
 
+def test_rebalance_in_tables_goes_on_while_the_periodic_samples_of_its_agent_do(
+    tmp_path: Path,
+) -> None:
+    moves = [each for each in map(json.loads, LINES.splitlines()) if each["kind"] == "transition"]
+    opened = next(n for n, each in enumerate(moves) if each["from"] == 0 and n > 5)
+    first, later = moves[0]["ts"][:10], "1970-01-01T05:00:00Z"
+    rows = [each | {"agent": "one"} for each in moves[: opened + 1]]
+    other = rows[0] | {"id": "x", "client_id": "other", "group": "other", "agent": "two"}
+    elsewhere = [rows[0] | {"id": "y", "agent": "two", "client_id": "z", "ts": later, "to": 0}]
+    sample = other | {"kind": "sample", "ts": later, "agent": "one"}
+
+    def going_on(name: str, samples: list[dict[str, object]]) -> bool:
+        for table, records in (("transitions", rows + elsewhere), ("samples", samples)):
+            times = pa.array([str(each["ts"]).removesuffix("Z") for each in records])
+            column = times.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+            written = pa.Table.from_pylist(records)
+            written = written.set_column(written.column_names.index("ts"), "ts", column)
+            written = written.append_column("day", pa.array([first] * len(records)))
+            pq.write_to_dataset(written, tmp_path / name / table, partition_cols=["day"])
+        found = explain("g", "--from", str(tmp_path / name), "--output", "json")
+        return any(each["is_open"] for each in json.loads(found.stdout)["happened"])
+
+    assert going_on("alive", [sample])
+    assert not going_on("gone", [sample | {"agent": "two"}])
+
+
 def test_json_holds_the_same(spool: Path) -> None:
     got = json.loads(explain("g", "--from", str(spool), "--output", "json").stdout)
 

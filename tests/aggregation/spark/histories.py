@@ -16,7 +16,7 @@ S = RebalanceStatus
 START_AT = 1_763_942_400.0
 """Monday, 24 November 2025, 00:00 UTC."""
 DAY_S = 86_400.0
-NOTICED_S = (0.2, 2.8)
+NOTICED_S = (0.2, 2.3)
 """When a member's heartbeat tells it of a rebalance."""
 
 _numbers = count()

@@ -71,7 +71,12 @@ def seen(episode: ExplainedRebalance) -> tuple[object, ...]:
 
 
 def without_end(segment: Segment) -> Segment:
-    """Return the segment of a member that is still out without a time: a day ends before it."""
+    """Return the segment of a member that is still out without a time: a day ends before it.
+
+    The same of an open one, which is counted after a day.
+    """
+    if segment.is_open:
+        return replace(segment, ended_at=segment.started_at)
     return replace(segment, out_until=None) if segment.is_out else segment
 
 
@@ -226,6 +231,30 @@ def test_quiet_group_carries_on_the_same_few_records() -> None:
         kept.append(len(group.carried.records))
 
     assert kept == [1] * 10
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_state_does_not_grow_behind_an_episode_whose_end_was_lost(comes_back: bool) -> None:
+    members = [Client(group="g", client_id=f"c-{n}", host=f"pod-{n}") for n in range(4)]
+    *others, last = members
+    rebalance(members, START_AT + 3_600, S.SUBSCRIPTION_CHANGED, 3.0)
+    last.written.pop()
+    days = [date(2025, 11, 24) + timedelta(days=n) for n in range(5)]
+    for hour in range(2, 24 * len(days)):
+        there = members if comes_back else others
+        rebalance(there, START_AT + hour * 3_600, S.SUBSCRIPTION_CHANGED, 3.0)
+    records = [record for member in members for record in member.written]
+    group, counted, kept = GroupDays(Carried()), list[ExplainedRebalance](), list[int]()
+    for day in days:
+        midnight = format_time(START_AT + (day - days[0]).days * DAY_S + DAY_S)
+        over = group.day(day, [r for r in records if day_of(r) == day], {"agent-1": midnight})
+        counted += over.rebalances
+        kept.append(len(group.carried.records))
+
+    starts = [each.round.started_at for each in [*counted, *group.pending]]
+    assert starts == [START_AT + hour * 3_600 for hour in range(1, 24 * len(days))]
+    assert max(kept[1:]) < 60  # a day has 190 records
+    assert not group.pending
 
 
 def test_member_that_was_there_days_ago_is_missed_when_it_crashes() -> None:
