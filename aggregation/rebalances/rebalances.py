@@ -29,13 +29,13 @@ from aggregation.rebalances.grouping import (
     group_segments,
 )
 from aggregation.rebalances.identities import unify_identities
-from aggregation.rebalances.lost_episodes import end_lost_episodes
 from aggregation.rebalances.inspection_findings import (
     Finding,
     assign_findings,
     infer_trigger,
     read_findings,
 )
+from aggregation.rebalances.lost_episodes import end_lost_episodes
 from aggregation.rebalances.root_cause import (
     Certainty,
     Straggler,

@@ -204,12 +204,12 @@ def test_rebalance_in_tables_goes_on_while_the_periodic_samples_of_its_agent_do(
     sample = other | {"kind": "sample", "ts": later, "agent": "one"}
 
     def going_on(name: str, samples: list[dict[str, object]]) -> bool:
-        for table, records in (("transitions", rows + elsewhere), ("samples", samples)):
-            times = pa.array([str(each["ts"]).removesuffix("Z") for each in records])
+        for table, written_rows in (("transitions", rows + elsewhere), ("samples", samples)):
+            times = pa.array([str(each["ts"]).removesuffix("Z") for each in written_rows])
             column = times.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
-            written = pa.Table.from_pylist(records)
+            written = pa.Table.from_pylist(written_rows)
             written = written.set_column(written.column_names.index("ts"), "ts", column)
-            written = written.append_column("day", pa.array([first] * len(records)))
+            written = written.append_column("day", pa.array([first] * len(written_rows)))
             pq.write_to_dataset(written, tmp_path / name / table, partition_cols=["day"])
         found = explain("g", "--from", str(tmp_path / name), "--output", "json")
         return any(each["is_open"] for each in json.loads(found.stdout)["happened"])
