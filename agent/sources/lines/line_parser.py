@@ -21,6 +21,13 @@ from agent.sources.lines.clock_shift import ClockShifts, Shift
 from agent.sources.lines.dialect import Action, LogEvent, Rule
 from agent.sources.lines.dialect_matcher import DialectMatcher, Dialects
 from agent.sources.lines.envelope import LogEntry, Unwrapper
+from agent.sources.lines.indented_fields import (
+    ABOVE_BYTES,
+    INDENT,
+    FieldPlace,
+    FieldRecords,
+    is_field,
+)
 from agent.sources.lines.line_finder import create_finder
 from agent.sources.lines.origin_streams import CreateInterpreter, OriginStream, OriginStreams
 from agent.sources.lines.record_fields import find_head, read_message
@@ -160,6 +167,7 @@ class LineParser:
         self._before: Pieces = ()  # the last bytes before the block that is searched
         self._timezone, self._has_looked = timezone, False
         self._place = _NOWHERE  # of the line that is read
+        self._records = FieldRecords()
         self._choose()
 
     @property
@@ -330,17 +338,20 @@ class LineParser:
         near, end = (block, start - 1) if start > begin else (last, len(last) - 1)
         return near[max(0, end - _ABOVE_BYTES) : max(end, 0)].split(b"\n")[-_NEXT_LINES:]
 
-    def _search(  # noqa: C901 - one loop, which each line passes
+    def _search(  # noqa: C901, PLR0912 - one loop, which each line passes
         self, block: bytes, start: int, end: int, arrival_at: float
     ) -> Iterator[ParsedLine]:
         """Read the lines of a block that are found, and those that continue one."""
         begin, pieces, finder = start, self.unwrapper.pieces, self._finder
+        records = self._records
         self._blocks += 1
         self.stamper.forget_late(arrival_at)
         repeated = None if self.shifts.is_any else self._repeated
         finder.begin(block, end, repeated)
         while start < end:
-            if not pieces and not self._reads_next:
+            goes_on = records.is_open and block.startswith(INDENT, start)
+            if not pieces and not self._reads_next and not goes_on:
+                records.is_open = False
                 found = finder.find_next(start)
                 if found is None:
                     return
@@ -360,14 +371,32 @@ class LineParser:
                         yield from self._read_within(LogEntry(line.text, None), line, read[1].rule)
             else:
                 raw = block[start:line_end]
-                for entry in self.unwrapper.unwrap(raw, arrival_at):
-                    line = self._read_entry(entry, raw, arrival_at, matchers)
+                for each in self.unwrapper.unwrap(raw, arrival_at):
+                    entry = each
+                    has_more = block.startswith(INDENT, line_end + 1, end)
+                    if goes_on or has_more or is_field(each.text):
+                        entry = self._join_fields(each, end, arrival_at)
+                    # a record is no line of its own, which others may repeat
+                    choice = matchers if entry is each else finder.matchers
+                    line = self._read_entry(entry, raw, arrival_at, choice)
+                    if entry is not each and records.is_repeated(line.event):
+                        continue
                     yield line
                     if line.event is not None and line.event.rule.reads_next:
                         yield from self._read_within(entry, line, line.event.rule)
             start = line_end + 1
             if self._news:
                 self._choose()
+
+    def _join_fields(self, entry: LogEntry, end: int, arrival_at: float) -> LogEntry:
+        """See `FieldRecords`; the block is read up to ``end``."""
+        block, begin, start, before, number = self._place
+        above = block[max(begin, start - ABOVE_BYTES) : start]
+        if len(above) < ABOVE_BYTES:
+            above = b"".join(before) + above
+        place = FieldPlace(number, block, start, end, above[-ABOVE_BYTES:])
+        unwrapper = Unwrapper(self._timezone)
+        return self._records.join(entry, place, lambda raw: unwrapper.unwrap(raw, arrival_at))
 
     def _choose(self) -> None:
         """Search for what the stream has shown from now on."""

@@ -50,6 +50,8 @@ _LEVEL = re.compile(
 _LOGGER = re.compile(r"^[\w.-]{1,64}: ")
 _PROGRAM = re.compile(r"^[a-z][\w./-]{0,63}: (?=[a-z])")
 """What charm's and others' loggers write before each message."""
+_SENDER = re.compile(r"^\([^()\n]{1,255}\): ")
+"""Name, process and host that pino-pretty writes behind the level."""
 _JSON_TAIL = re.compile(r"\s(?=\{\")")
 
 
@@ -108,7 +110,7 @@ def _split(head: str) -> tuple[str, str]:
         message = message.rpartition("\t")[2]
     if message.endswith(":"):  # hclog writes a logger before it, and a colon behind
         message = _LOGGER.sub("", message[:-1])
-    message = _PROGRAM.sub("", message)
+    message = _PROGRAM.sub("", _SENDER.sub("", message))
     return "" if level is None else level[1], message
 
 

@@ -35,6 +35,9 @@ _MANUAL = (
     "a consumer whose partitions the application assigns, as Flink's and Spark's: it is in no "
     "group, so nothing rebalances"
 )
+_TELEGRAF = (
+    rb"\[inputs\.kafka_consumer|Loaded inputs: (?:[\w.]{1,64} ){0,64}kafka_consumer(?:_legacy)?\b"
+)
 _FRAMEWORKS = (
     rb"\.camel\.component\.kafka|\b(?:akka|pekko)\.kafka|\bkafka\.pubsub\.|nifi\.processors\.kafka"
     rb"|io\.helidon\.messaging\.connectors\.kafka|io\.vertx\.kafka|vert\.x-kafka-consumer"
@@ -89,6 +92,7 @@ _MARKS = (
         rb"org\.apache\.kafka|\bo\.a\.k(?:afka)?\.|kafka-clients|\[Consumer clientId=",
         f"Kafka's Java client, muted or of another kind: set the logger {_JAVA} to INFO",
     ),
+    (_TELEGRAF, f"Telegraf, whose client sarama logs no rebalance: {_WIRE}"),
     (
         rb"consumergroup/|\[sarama\]|Rebalanced: &\{Type:|client/metadata fetch|a server: The pro",
         f"sarama, which logs no rebalance: {_WIRE}",
@@ -141,7 +145,7 @@ _FINDERS = tuple((re.compile(mark), text) for mark, text in _MARKS)
 _CONSUMERS = re.compile(
     rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4)|\"rebalance_cnt\"|\"cgrp\": ?\{"
     rb"|\[GroupCoordinator |\[GroupMetadataManager |SRMSG18257|KafkaMessageListenerContainer"
-    rb"|" + _FRAMEWORKS + rb"|StorageKafka2? \(|vector::sources::kafka"
+    rb"|" + _FRAMEWORKS + rb"|" + _TELEGRAF + rb"|StorageKafka2? \(|vector::sources::kafka"
     rb"|io\.micronaut\.configuration\.kafka|consumergroup/|Group member \(.{0,200}coor=#PID"
     rb"|\[(?:ConsumerGroup\] |Runner\] The group)|beginning heartbeat loop|heartbeat errored"
     rb"|kafka\.coordinator(?:\.consumer)?(?![.\w])|aiokafka\.consumer|local member_id was"

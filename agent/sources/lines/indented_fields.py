@@ -1,0 +1,174 @@
+"""Records of pino-pretty: a message, and below it one indented line for each field.
+
+Theory of operation. Only the lines of fields hold what finds a client, such as its group, and only
+the head holds the message and the time. So a field's line is joined with the lines around it, up to
+the next line that is not indented, to the form that the same tool prints with ``singleLine``: the
+message and one object behind it. Its errors are below the line in that form, too. A record that
+arrives in pieces is joined again with each of them.
+
+Source: https://github.com/pinojs/pino-pretty/blob/v13.2.0/lib/pretty.js
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, takewhile
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from agent.sources.lines.dialect import LogEvent, Rule
+from agent.sources.lines.envelope import LogEntry
+from agent.sources.lines.json_entry import decode
+
+INDENT = b"    "
+"""Before each field, as pino-pretty writes it."""
+ABOVE_BYTES, _LINES_ABOVE = 8_192, 16
+"""Of a record, before the first field that a client's lines have."""
+_LINES_BELOW, _RECORD_BYTES = 2_048, 1 << 16
+"""Most of a record: an assignment has a line for each partition."""
+Read = Callable[[bytes], list[str]]
+Unwrap = Callable[[bytes], Iterable[LogEntry]]
+_FIELD = re.compile(r" {4}([A-Za-z_$][\w.$@-]{0,63}): (.*)", re.DOTALL)
+_HEAD = re.compile(
+    r"(?:^|[\s\]])(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL|USERLVL)(?: \([^)\n]{1,255}\))?: "
+)
+_SENDER = re.compile(r"(?<=[A-Z]) \([^)\n]{1,255}\)(?=: )")
+"""Name, process and host of the program."""
+
+
+class FieldPlace(NamedTuple):
+    """Place of a line: the block's number and bytes, begin of the line and end of the block."""
+
+    number: int
+    block: bytes
+    start: int
+    end: int
+    above: bytes
+    """The last bytes before the line."""
+
+
+class FieldRecords:
+    """The records of one file, one after the other."""
+
+    def __init__(self) -> None:
+        """Begin a file."""
+        self.is_open = False
+        """The last block ended within a record, which the next one may continue."""
+        self._rule: Rule | None = None
+        self._head, self._lines = "", list[str]()
+        self._origin = ("", "")
+        self._end = self._headless_end = (0, 0)
+        """Block and place behind the last record, and behind lines that are below no head."""
+
+    def join(self, entry: LogEntry, place: FieldPlace, unwrap: Unwrap) -> LogEntry:
+        """Return the record of which an entry is the head or a field, as far as it has come.
+
+        The entry itself, if it is none, or if the record was read with another of its lines.
+        """
+        origin = (entry.origin, entry.pid)
+        is_next = _is_indented(entry.text) and origin == self._origin
+        if is_next and (place.number, place.start) < self._end:
+            return entry
+
+        def read(line: bytes) -> list[str]:
+            """Return the texts of the entry's own stream."""
+            return [each.text for each in unwrap(line) if (each.origin, each.pid) == origin]
+
+        if self.is_open and is_next:
+            self._lines.append(entry.text)
+        elif not self._begin(entry.text, place, read):
+            return entry
+        self._origin = origin
+        self._read_below(place, read)
+        record = join_record(self._head, self._lines)
+        if not self.is_open:
+            self._lines.clear()
+        return entry if record is None else replace(entry, text=record)
+
+    def is_repeated(self, event: LogEvent | None) -> bool:
+        """Return whether the same rule has read less of the record before."""
+        before, self._rule = self._rule, None if event is None else event.rule
+        return event is not None and event.rule is before
+
+    def _begin(self, text: str, place: FieldPlace, read: Read) -> bool:
+        """Begin a record with the lines from its head to ``text``; return whether it has one."""
+        line_end = place.block.find(b"\n", place.start, place.end) + 1
+        is_headless = (place.number, place.start) == self._headless_end
+        near = [] if is_headless else place.above.splitlines()[-_LINES_ABOVE:]
+        lines = [text, *(each for line in reversed(near) for each in read(line))]
+        above = list(takewhile(_is_indented, lines))
+        head = [*lines, ""][len(above)]
+        if _HEAD.search(head) is None:
+            self._headless_end = (place.number, line_end)
+            return False
+        self._head, self._lines, self._rule = head, above[::-1], None
+        return True
+
+    def _read_below(self, place: FieldPlace, read: Read) -> None:
+        """Add the lines behind a line of the record."""
+        at = place.block.find(b"\n", place.start, place.end) + 1
+        self.is_open = True
+        size = sum(map(len, self._lines))
+        for line in islice(_split_lines(place.block, at, place.end), _LINES_BELOW):
+            texts = read(line)
+            size += len(line)
+            if size > _RECORD_BYTES or not all(map(_is_indented, texts)):
+                self.is_open = False
+                break
+            self._lines += texts
+            at += len(line) + 1
+        del self._lines[_LINES_BELOW:]
+        self._end = (place.number, at)
+
+
+def is_field(text: str) -> bool:
+    """Return whether a line may be one of a field."""
+    return _is_indented(text) and _FIELD.match(text) is not None
+
+
+def _is_indented(text: str) -> bool:
+    """Return whether a line belongs to the record above it."""
+    return text.startswith("    ")
+
+
+def _split_lines(block: bytes, start: int, end: int) -> Iterator[bytes]:
+    """Yield the whole lines of a part of a block."""
+    while (line_end := block.find(b"\n", start, end)) >= 0:
+        yield block[start:line_end]
+        start = line_end + 1
+
+
+def join_record(head: str, lines: Iterable[str]) -> str | None:
+    """Return a record as one line; None where no field is read."""
+    fields: dict[str, Any] = {}
+    for name, values in _split_fields(lines):
+        value = _read_value(values)
+        if value is not None:
+            fields[name] = value
+    if not fields:
+        return None
+    message, _, tail = head.partition(' {"')
+    inner = decode('{"' + tail) if tail else None
+    if inner is not None:
+        head, fields = message, {**inner, **fields}
+    return f"{_SENDER.sub('', head, count=1)} {msgspec.json.encode(fields).decode()}"
+
+
+def _split_fields(lines: Iterable[str]) -> list[tuple[str, list[str]]]:
+    found: list[tuple[str, list[str]]] = []
+    for line in lines:
+        field = _FIELD.match(line)
+        if field is not None:
+            found.append((field[1], [field[2]]))
+        elif found:
+            found[-1][1].append(line.strip())
+    return found
+
+
+def _read_value(lines: Sequence[str]) -> Any:
+    """Return the value of a field; None for one that is no JSON, as an error with its stack."""
+    try:
+        return msgspec.json.decode("".join(lines))
+    except (msgspec.DecodeError, RecursionError):
+        return None
