@@ -139,6 +139,14 @@ def test_kafkajs(lab: Lab, tmp_path: Path) -> None:
 
 
 @pytest.mark.field
+def test_nestjs(lab: Lab, tmp_path: Path) -> None:
+    with side_by_side(program.NESTJS, lab, tmp_path) as run:
+        _come_and_go(run)
+        _come_back_and_die(run)
+        _stay_alone_and_block(run, 3)
+
+
+@pytest.mark.field
 @pytest.mark.parametrize("layout", ["", "text", "json", "zap", "zap-console"])
 def test_franz_go(layout: str, lab: Lab, tmp_path: Path) -> None:
     each = replace(program.FRANZ_GO, environment={"LOG_FORMAT": layout})
@@ -172,6 +180,22 @@ def test_micronaut_with_its_own_layout(lab: Lab, tmp_path: Path) -> None:
         _come_and_go(run)
         _come_back_and_die(run)
         _stay_alone_and_block_for_5(run)
+
+
+@pytest.mark.field
+@pytest.mark.parametrize(
+    ("each", "stay"),
+    [
+        pytest.param(program.PEKKO, _stay_alone_and_freeze, id="pekko"),
+        pytest.param(program.VERTX, _stay_alone_and_block_for_5, id="vertx"),
+        pytest.param(program.CAMEL, _stay_alone_and_block_for_5, id="camel"),
+    ],
+)
+def test_java_frameworks(each: Program, stay: Act, lab: Lab, tmp_path: Path) -> None:
+    with side_by_side(each, lab, tmp_path) as run:
+        _come_and_go(run)
+        _come_back_and_die(run)
+        stay(run)
 
 
 @pytest.mark.field

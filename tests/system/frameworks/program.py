@@ -112,6 +112,12 @@ def jar(name: str) -> Words:
     return words
 
 
+def classes(folder: Path, _: Path) -> list[str]:
+    """Return the command of a jar beside its libraries."""
+    jars = f"{folder / 'target' / 'member.jar'}:{folder / 'target' / 'lib' / '*'}"
+    return [str(find_java()), *LIGHT_FLAGS, "-Xmx128m", "-cp", jars, "member.Member"]
+
+
 def connect_worker(folder: Path, cache: Path) -> list[str]:
     """Return the command of a distributed worker; there is nothing to build."""
     jars = [*fetch(TOOLS, cache), *fetch(BROKER, cache), *fetch(_FILE_CONNECTORS, cache)]
@@ -161,6 +167,24 @@ SPRING_BOOT = Program(
 )
 QUARKUS = Program(
     folder="quarkus", needs=("mvn",), build=maven, words=jar("quarkus-app/quarkus-run.jar")
+)
+PEKKO = Program(folder="pekko", needs=("mvn",), build=maven, words=classes)
+VERTX = Program(
+    folder="vertx",
+    needs=("mvn",),
+    build=maven,
+    words=classes,
+    hidden=frozenset({6}),  # java.util.logging ends in a shutdown hook, beside the close
+)
+CAMEL = Program(
+    folder="camel",
+    needs=("mvn",),
+    build=maven,
+    words=classes,
+    environment={"LOG4J_SHUTDOWN_HOOK_ENABLED": "false"},  # else it ends before the close
+)
+NESTJS = Program(
+    folder="nestjs", needs=("node", "npm"), build=npm, words=node, hidden=frozenset({2})
 )
 RDKAFKA = Program(
     folder="rdkafka",
