@@ -36,7 +36,7 @@ from agent.wire.members import group_decoder
 from agent.wire.proxying import frame_forwarder
 from agent.wire.tcp import reassembly
 from agent.wiring.hub import MAX_AGENT_CONNECTIONS
-from metrics.model import names, partitions
+from metrics.model import names, partitions, sample
 from metrics.tracking import tracker
 from metrics.tracking.status_track import StatusConfig
 
@@ -57,6 +57,7 @@ _ATTACK_COUNT = 20
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 _HTTP, _PROXY, _LIMITS = HttpConfig(), ProxyConfig(listen=":1", upstream=("a:1",)), LimitsConfig()
 _NAME = f"a name of {names.NAME_MAX_CHARS} characters"
+_TEXT = f"a name or reason of {sample.REASON_MAX_CHARS} characters"
 
 
 def _default(function: Callable[..., object], name: str) -> float:
@@ -76,7 +77,7 @@ _FIGURES = {
         f"a line or entry of {_mib(line_parser.LINE_LIMIT)}",
         f"a line or entry of {_mib(envelope.JOINED_MAX_CHARS)}",
         f"{line_parser.KEPT_BYTES >> 10} KiB of lines before it",
-        _NAME,
+        _TEXT,
         f"partitions of all clients {partition_budget._LIMIT_CHARS >> 20} Mi characters",
         f"{client_interpreter._CLIENT_LIMIT:,} clients a stream",
         f"{partition_budget.NAMED_MAX:,} partitions of a client",
@@ -87,7 +88,7 @@ _FIGURES = {
     "wire": [
         f"a frame of {_mib(framing.FRAME_LIMIT)}",
         f"incomplete frames of all connections {_mib(FrameBudget().limit_bytes)}",
-        _NAME,
+        _TEXT,
         f"segments out of order {_mib(reassembly.PENDING_BYTES)}",
         f"{buffer.ELEMENT_LIMIT:,} elements a message",
         f"{correlation.PENDING_LIMIT:,} open requests",
@@ -100,7 +101,7 @@ _FIGURES = {
     ],
     "hub": [
         f"a batch of {_mib(push_receiver.MAX_BODY_BYTES)}",
-        _NAME,
+        _TEXT,
         f"a value of a change of {partitions.TEXT_MAX_CHARS >> 10} Ki characters",
         f"{recent_records.MAX_CHANGE_CHARS >> 20} Mi of all in memory",
         f"each partition counts as {recent_records._PARTITION_CHARS}",

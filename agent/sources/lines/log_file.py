@@ -187,6 +187,14 @@ class OpenLog:
             return True
         return self.size >= self.offset and self._first(len(self._head)) == self._head
 
+    def is_at(self, path: Path) -> bool:
+        """Whether the path still leads to this file."""
+        try:
+            found = path.stat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == (self.device, self.inode)
+
     def is_copy_of(self, place: Place) -> bool:
         """Return whether this is the file of the place, or a copy of it."""
         if not place.head_bytes:  # nothing was read of it

@@ -34,10 +34,14 @@ _ROTATED = (
     re.compile(rf"(?P<stem>.+?)[._-]{_DATE}{_NUMBERS}(?P<suffix>{_SUFFIX})"),
     re.compile(rf"(?P<stem>.+?)[._-]{_MONTH_FIRST}{_NUMBERS}(?P<suffix>{_SUFFIX})"),
 )
+_BEING_PACKED = re.compile(rf"({_SUFFIX})\d{{6,}}\.tmp")
+"""Logback's name of a dated file that it packs."""
 _INNER_NUMBER = re.compile(rf"(?P<stem>.+)[._-](?P<number>\d{{1,4}})(?P<suffix>{_SUFFIX})")
 
 
 Failed = Callable[[SourceError], None]
+Order = tuple[int, str, tuple[int, ...]]
+"""Sort key of a rotated set's files, oldest first."""
 
 
 def fail(error: SourceError) -> None:
@@ -50,7 +54,7 @@ class Rotation:
     """A file's place in its rotated set: the stream's path, and a sort key, oldest first."""
 
     base: Path
-    order: tuple[int, str, tuple[int, ...]]
+    order: Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def stream_of(path: Path) -> str:
 
 def rotation(path: Path) -> Rotation:
     """Split a path into its base and its place in the rotation."""
-    name = path.name.removesuffix(".gz")
+    name = _BEING_PACKED.sub(r"\1", path.name.removesuffix(".gz"))
     match = next(filter(None, (pattern.fullmatch(name) for pattern in _ROTATED)), None)
     if match is None:
         return Rotation(path.with_name(name), (2, "", ()))

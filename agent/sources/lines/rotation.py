@@ -28,8 +28,12 @@ from agent.sources.lines.log_file import (
     OpenLog,
     Place,
 )
-from agent.sources.lines.recordings import Rotation, inner_rotation, rotation
+from agent.sources.lines.recordings import Order, Rotation, inner_rotation, rotation
 
+Split = Callable[[Path], Rotation | None]
+"""Splits a path as `rotation` does; None: it is no rotated file's."""
+_TRIES = 5
+"""To open a set between two rotations."""
 _SETTLED_S = 1.0
 """A folder that changes again so soon may keep its time."""
 
@@ -372,29 +376,31 @@ class Follower:
 
     def _search_inner(self, logs: list[OpenLog], place: Place) -> tuple[list[OpenLog], int | None]:
         """Search ``place`` in files such as ``app-1.log``: only if one has it, are they the set."""
-        inner = self._open_all(_older(self.path, inner_rotation))
-        at = _index(inner, place)
-        if at is None:
-            for log in inner:
-                log.close()
-            return logs, None
-        for log in logs[:-1]:
+        inner = self._open_set(inner_rotation)
+        at = _index(inner[:-1], place)
+        for log in inner if at is None else logs:
             log.close()
-        return [*inner, logs[-1]], at
+        return (logs, None) if at is None else (inner, at)
 
-    def _open_set(self) -> list[OpenLog]:
-        """Open the rotated set up to the path's own file, oldest first."""
-        current = OpenLog(self.path)
-        return [*self._open_all(_older(self.path)), current]
+    def _open_set(self, split: Split = rotation) -> list[OpenLog]:
+        """Open the rotated set up to the path's own file, oldest first.
 
-    def _open_all(self, paths: Sequence[Path]) -> list[OpenLog]:
-        opened = []
-        for path in paths:
-            try:
-                opened.append(OpenLog(path))
-            except OSError:
-                self._faults += ("unreadable",)
-        return opened
+        A rotation meanwhile hides a file, or shows it twice: then it is done again.
+        """
+        for left in reversed(range(_TRIES)):
+            current, older, faults = OpenLog(self.path), list[OpenLog](), list[str]()
+            listed = _older(self.path, split)
+            for path in listed:
+                try:
+                    older.append(OpenLog(path))
+                except OSError:
+                    faults.append("unreadable")
+            if not left or (current.is_at(self.path) and _older(self.path, split) == listed):
+                break
+            for log in (*older, current):
+                log.close()
+        self._faults += tuple(faults)
+        return [*older, current]
 
     def _block(self, now: float) -> Chunk | None:
         self.place_number += 1
@@ -441,26 +447,32 @@ def _change_of_folder(path: str, now: float) -> int | None:
     return None
 
 
-def _older(path: Path, split: Callable[[Path], Rotation | None] = rotation) -> list[Path]:
-    """Return the older files of the path's rotated set, as ``split`` names it, oldest first."""
+def _older(path: Path, split: Split = rotation) -> dict[Path, int]:
+    """Return the older files of the path's rotated set, oldest first, with their inodes.
+
+    ``split`` knows the set's names.
+    """
     path = Path(os.path.realpath(path))  # a container's log is a link to where it is rotated
     mine = rotation(path)
-    found = {}
+    found = dict[Order, Path]()
     try:
-        # x.gz, then x: the plain one stays
-        names = sorted(os.listdir(path.parent), reverse=True)  # noqa: PTH208 - no 20,000 Paths
+        with os.scandir(path.parent) as entries:
+            inodes = {entry.name: entry.inode() for entry in entries}
     except PermissionError:  # a folder that may be passed but not listed
-        return []
-    for name in names:
+        return {}
+    for name in inodes:
         if not name.startswith(mine.base.stem):  # one of 20,000 others
             continue
         other = path.with_name(name)
         place = split(other)
-        if place and place.base == mine.base and place.order < mine.order:
+        if place is None or place.base != mine.base or place.order >= mine.order:
+            continue
+        if place.order not in found or other.suffix != ".gz":  # while it is packed, the plain one
             found[place.order] = other
     numbered = [found[order] for order in sorted(found) if order[0] == 0]
     dated = [found[order] for order in sorted(found) if order[0] != 0]
-    return [*(reversed(numbered) if _is_ascending(numbered) else numbered), *dated]
+    oldest_first = [*(reversed(numbered) if _is_ascending(numbered) else numbered), *dated]
+    return {each: inodes[each.name] for each in oldest_first}
 
 
 def _is_ascending(numbered: Sequence[Path]) -> bool:

@@ -16,6 +16,7 @@ from agent.sources.lines.recordings import recordings, rotation
         ["app-2026-11-20.log.gz", "app-2026-11-21.log", "app.log"],
         ["app.2026-11-21.2.log", "app.2026-11-21.10.log", "app.2026-11-22.0.log", "app.log"],
         ["app-2026-11-21-9.log.gz", "app-2026-11-21-10.log", "app.log"],
+        ["app.2026-11-21.1.log.gz", "app.2026-11-21.2.log98765432101.tmp", "app.log"],
         ["app_20261121.out", "app.out"],
         [
             "app-2026-11-21-09-2.log.gz",

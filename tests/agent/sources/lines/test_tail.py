@@ -813,9 +813,9 @@ class TestMissedFiles:
         searched: list[Path] = []
         older = rotation._older
 
-        def search(path: Path) -> list[Path]:
+        def search(path: Path, split: rotation.Split) -> dict[Path, int]:
             searched.append(path)
-            return older(path)
+            return older(path, split)
 
         monkeypatch.setattr(rotation, "_older", search)
         assert bench.read() == []
@@ -826,6 +826,38 @@ class TestMissedFiles:
 
         assert bench.read() == ([1, 2] if is_copied else [1])
         assert bool(searched) is is_copied
+
+    @pytest.mark.parametrize("change", ["rotation", "packing"])
+    @pytest.mark.parametrize("name", ["app.log.1", "app.log.2", "app.log.3", "app.log"])
+    def test_a_set_that_changes_while_it_is_opened(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str, change: str
+    ) -> None:
+        """A busy machine stops the agent between its look at the folder and at a file."""
+        bench.append(lines(1))
+        bench.read()
+        for number in (2, 3, 4):
+            bench.rotate()
+            bench.append(lines(number))
+        pending = [name]
+
+        def change_and_open(path: Path) -> OpenLog:
+            if path.name in pending:
+                pending.clear()
+                if change == "rotation":
+                    bench.rotate()
+                    bench.append(lines(5))
+                for rotated in bench.folder.glob("app.log.?") if change == "packing" else ():
+                    rotated.with_name(f"{rotated.name}.gz").write_bytes(
+                        gzip.compress(rotated.read_bytes())
+                    )
+                    rotated.unlink()
+            return OpenLog(path)
+
+        monkeypatch.setattr(rotation, "OpenLog", change_and_open)
+
+        assert bench.read() == ([2, 3, 4, 5] if change == "rotation" else [2, 3, 4])
+        assert pending == []
+        assert bench.errors == {}
 
     def test_a_file_whose_packing_broke_off(self, bench: Bench) -> None:
         bench.append(lines(1))
