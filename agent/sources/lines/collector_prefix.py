@@ -52,6 +52,9 @@ _PATTERNS = {
         rf"(?P<time>{_ISO}) (?!\d{{1,4}}/\d\d?/\d{{2,4}} )",
         r"(?P<name>[\w.-]{1,255}/[\w./\[\]$-]{1,255}|i-[\da-f]{8,17}) (?=\S)",
     ),
+    "saw watch, saw get --pretty": (
+        rf"\[(?P<time>{_ISO})\] \((?P<name>[^()\s]{{1,512}})\) (?=\S)",
+    ),
     "awslogs: the group and the stream": (
         r"/[\w./-]{1,255} (?P<name>[\w.-]{1,255}(?:/[\w./\[\]$-]{1,255})?) ",
         rf"(?:(?P<time>{_ISO}) (?:{_ISO} )?)?(?=\S)",
@@ -148,6 +151,8 @@ _BRACKETS = re.compile(
     rf"\[(?:pod/|\s{{0,12}}\d{{1,10}}\.\d{{6}}\] |{_POD_OF_SET}[\] ]|[\w.-]{{1,64}}\]\s{{0,64}}\|"
     r"|\d{1,7}\] [\w.*/-]{1,255}: \[|[\w.@/-]{1,64}\] \{\")"
 )
+_BEHIND_STAMP = "] ("
+"""Behind the time that saw writes in brackets."""
 _LABEL = re.compile(r'(\w{1,64})="([^"]{0,1024})"', re.ASCII)
 _POD_LABELS, _OTHER_LABELS = ("pod", "pod_name", "instance"), ("container", "host", "job", "unit")
 
@@ -173,7 +178,9 @@ def is_bare(text: str) -> bool:
     """Return whether a line certainly has no prefix; cheap, as most lines have none."""
     first = text[:1]
     if first == "[":
-        return (text[1:5].isdigit() and text[5:6] in _DATE_MARKS) or _BRACKETS.match(text) is None
+        if text[1:5].isdigit() and text[5:6] in _DATE_MARKS:
+            return _BEHIND_STAMP not in text[20:30]
+        return _BRACKETS.match(text) is None
     return first.isdigit() and _DATED.match(text) is not None
 
 

@@ -178,6 +178,14 @@ class DialectMatcher:
         return None if suffix is None else re.compile(suffix.pattern + _THREAD)
 
     @cached_property
+    def _bracketed(self) -> re.Pattern[str]:
+        """Return the expression of a class in square brackets, as Debezium's layout has it."""
+        pattern = "" if self.suffix is None else self.suffix.pattern
+        name = pattern.removeprefix(r" \(").removesuffix(r"\)")
+        name = name.replace(r"org\.apache\.kafka", r"(?:org\.apache\.kafka|o\.a\.k(?:afka)?)")
+        return re.compile(rf"\s{{1,8}}\[{name}\]{_THREAD}")
+
+    @cached_property
     def _suffix_head(self) -> str:
         """Return the literal with which the suffix begins."""
         return "" if self.suffix is None else literal_of(self.suffix.pattern).replace("\\", "")
@@ -229,7 +237,10 @@ class DialectMatcher:
     def _find_suffix(self, suffix: re.Pattern[str], entry: str, start: int) -> int:
         """Return the place of the suffix: it is the last of its kind as a rule, else the first."""
         last = entry.rfind(self._suffix_head, start)
-        if last < 0 or suffix.match(entry, last) is not None:
+        if last < 0:
+            bracketed = self._bracketed.search(entry, start) if entry.endswith("]") else None
+            return -1 if bracketed is None else bracketed.start()
+        if suffix.match(entry, last) is not None:
             return last
         found = suffix.search(entry, start)
         return -1 if found is None else found.start()

@@ -35,6 +35,20 @@ _MANUAL = (
     "a consumer whose partitions the application assigns, as Flink's and Spark's: it is in no "
     "group, so nothing rebalances"
 )
+_CLICKHOUSE = (
+    rb"\bStorageKafka2? \(|> KafkaConsumer \(",
+    (
+        "ClickHouse, whose librdkafka is at its default level: set <debug>cgrp</debug> within "
+        "<kafka>; the server's <logger> must be at debug or trace"
+    ),
+)
+_VECTOR = (
+    rb"vector::sources::kafka|component_type=\"?kafka|Internal log \[librdkafka: ",
+    (
+        "Vector, which hides what its librdkafka repeats: set librdkafka_options.debug=cgrp, "
+        "VECTOR_LOG=info,librdkafka=debug and VECTOR_INTERNAL_LOG_RATE_LIMIT=0"
+    ),
+)
 _TELEGRAF = (
     rb"\[inputs\.kafka_consumer|Loaded inputs: (?:[\w.]{1,64} ){0,64}kafka_consumer(?:_legacy)?\b"
 )
@@ -104,17 +118,8 @@ _MARKS = (
     (rb"\|(?:HEARTBEAT|CGRP[A-Z]*|ASSIGN[A-Z]*|JOIN[A-Z]*|SYNC[A-Z]*)\|", _WITH_DEBUG),
     (rb"\bSESSTMOUT\b", _AT_DEFAULT_LEVEL),
     (rb"[\s(]join[- ]state ", _WITH_DEBUG),
-    (
-        rb"\bStorageKafka2? \(|> KafkaConsumer \(",
-        "ClickHouse, whose librdkafka is at its default level: set debug to cgrp within <kafka>",
-    ),
-    (
-        rb"vector::sources::kafka|component_type=\"?kafka",
-        (
-            "Vector, whose librdkafka is at its default level: set librdkafka_options.debug=cgrp, "
-            "and VECTOR_LOG=librdkafka=debug"
-        ),
-    ),
+    _CLICKHOUSE,
+    _VECTOR,
     (
         rb"rdkafka|#consumer-\d|confluent_kafka|\[thrd:|Confluent\.Kafka|Local: Maximum appl",
         _AT_DEFAULT_LEVEL,
@@ -146,6 +151,7 @@ _CONSUMERS = re.compile(
     rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4)|\"rebalance_cnt\"|\"cgrp\": ?\{"
     rb"|\[GroupCoordinator |\[GroupMetadataManager |SRMSG18257|KafkaMessageListenerContainer"
     rb"|" + _FRAMEWORKS + rb"|" + _TELEGRAF + rb"|StorageKafka2? \(|vector::sources::kafka"
+    rb"|Internal log \[librdkafka: "
     rb"|io\.micronaut\.configuration\.kafka|consumergroup/|Group member \(.{0,200}coor=#PID"
     rb"|\[(?:ConsumerGroup\] |Runner\] The group)|beginning heartbeat loop|heartbeat errored"
     rb"|kafka\.coordinator(?:\.consumer)?(?![.\w])|aiokafka\.consumer|local member_id was"
@@ -226,7 +232,9 @@ def _describe(sample: bytes) -> str:
 def _diagnose_level(sample: bytes) -> Iterator[str]:
     """Yield what a log lacks that shows a drop of a client that it never names."""
     if _DROP.search(sample):
-        yield f"a member is dropped, and nothing else is shown: {_AT_DEFAULT_LEVEL}"
+        hosts = (text for mark, text in (_CLICKHOUSE, _VECTOR) if re.search(mark, sample))
+        remedy = next(hosts, _AT_DEFAULT_LEVEL)
+        yield f"a member is dropped, and nothing else is shown: {remedy}"
 
 
 def _diagnose_version(sample: bytes) -> Iterator[str]:

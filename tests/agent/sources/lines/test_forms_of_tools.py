@@ -27,6 +27,13 @@ PODS = {1: "pay-7d9f8b6c5-abcde", 2: "pay-7d9f8b6c5-fghij"}
 Form = Callable[[datetime, str, int], str]
 OF_TWO: dict[str, Form] = {
     "docker service logs -t": lambda at, text, n: f"{iso(at)} pay.{n}.x7k2p9d8@node    | {text}",
+    "docker service logs --details": lambda at, text, n: (
+        f"pay.{n}.x7k2p9d8@node    | com.docker.swarm.task.id=x7k2p9d8,env=a%2Cb {log4j(at, text)}"
+    ),
+    "saw watch": lambda at, text, n: f"[{at:%Y-%m-%dT%H:%M:%SZ}] (pay/app/{n}) {log4j(at, text)}",
+    "saw get --pretty, of objects": lambda at, text, n: (
+        f"[{at:%Y-%m-%dT%H:%M:%S+00:00}] (pay/app/{n}) {json.dumps({'ts': iso(at), 'msg': text})}"
+    ),
     "k9s": lambda at, text, n: f"{iso(at)} {PODS[n]} app {log4j(at, text)}",
     "k9s, one container": lambda at, text, n: f"{iso(at)} {PODS[n]} {log4j(at, text)}",
     "stern's template": lambda at, text, n: f"shop/{PODS[n]}/app: {log4j(at, text)}",

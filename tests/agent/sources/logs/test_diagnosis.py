@@ -107,6 +107,7 @@ FRAMEWORKS = {
     "INFO o.s.c.s.b.k.KafkaMessageChannelBinder$2 : partitions revoked: [in-0]": "Spring",
     "<Trace> StorageKafka (db.q): Rebalance initiated. Revoking partitions": "ClickHouse",
     "INFO source{component_type=kafka}: vector::sources::kafka: Consuming": "Vector",
+    'DEBUG log: Internal log [librdkafka: MEMBERID [thrd:app]: Group "g"] is being': "Vector",
     '[warn]: #0 [in] failed to consume messages. error="Kafka::UnknownMemberId"': "ruby-kafka",
     "\u250c\u0192a\u00b5S\u2020 v0.11.3\u252c\u2500 kafka://localhost": "Faust",
 }
@@ -148,6 +149,31 @@ def test_consumer_without_a_group_does_not_hide_a_muted_one() -> None:
     log = b"INFO [Consumer clientId=f-0, groupId=f] Assigned to partition(s): in-0\nSRMSG18257: x\n"
 
     assert "Quarkus" in (describe_consumer(log) or "")
+
+
+DROPPED = (
+    "librdkafka: MAXPOLL [thrd:main]: Application maximum poll interval (6000ms) exceeded by 389ms "
+    "(adjust max.poll.interval.ms for long-running message processing): leave group"
+)
+
+
+@pytest.mark.parametrize(
+    ("around", "remedy"),
+    [
+        ("2026-11-27T00:54:28.588149Z WARN {}", "librdkafka, which logs dropped members alone"),
+        (
+            '2026-11-27T00:54:28.588149Z WARN source{{component_type="kafka"}}: librdkafka: {}',
+            "Vector, which hides what its librdkafka repeats",
+        ),
+    ],
+)
+def test_drop_alone_has_the_remedy_of_its_program(around: str, remedy: str) -> None:
+    log = f"{around.format(DROPPED)}\n".encode()
+    interpreter = ClientInterpreter(stream="s", group="payments")
+    parser = create_parser(choose_dialects("auto"), interpreter, "UTC")
+    parser.feed(log, 2e9)
+
+    assert any(f"nothing else is shown: {remedy}" in each for each in diagnose_log(log, parser))
 
 
 JOINED = "2026-11-20 13:20:0{}.123 INFO Joined group 'g' (generation {}) with member_id {}"

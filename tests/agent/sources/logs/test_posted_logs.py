@@ -7,6 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from agent.cli import main
+from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
 
 MEMBER = "nestjs-server-a2d5e474-467e-4403-8cc8-88577563c941"
 WORKER = "[Worker clientId=w, groupId=connect]"
@@ -402,3 +405,28 @@ def test_line_that_shows_no_member_gets_a_hint(line: str, tmp_path: Path) -> Non
 
     assert not moves
     assert HINTS[line] in hints
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "",
+        " (org.apache.kafka.clients.consumer.internals.ConsumerCoordinator:1029)",
+        " (org.apache.kafka.clients.consumer.internals.ConsumerCoordinator) [main]",
+        "   [org.apache.kafka.clients.consumer.internals.ConsumerCoordinator]",
+        "   [org.apache.kafka.clients.consumer.internals.ConsumerCoordinator] [main]",
+        " [o.a.k.c.c.internals.ConsumerCoordinator]",
+    ],
+)
+def test_class_behind_a_message_is_no_part_of_the_reason(behind: str) -> None:
+    """Debezium's layout has it in square brackets, Kafka's in round ones."""
+    reason = "cached metadata has changed from (version1: {a=1}) at the beginning"
+    line = (
+        "2026-11-25 13:38:47,409 INFO   ||  [Consumer clientId=c, groupId=g] "
+        f"Request joining group due to: {reason}{behind}\n"
+    )
+    reader = create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
+
+    found = reader.feed(line.encode(), 2e9) + reader.flush()
+
+    assert [(each.status, each.reason) for each in found] == [(7, reason)]
