@@ -153,7 +153,7 @@ def test_consumer_without_a_group_does_not_hide_a_muted_one() -> None:
 
 DROPPED = (
     "librdkafka: MAXPOLL [thrd:main]: Application maximum poll interval (6000ms) exceeded by 389ms "
-    "(adjust max.poll.interval.ms for long-running message processing): leave group"
+    "(adjust max.poll.interval.ms for long-running message processing): leaving group"
 )
 
 
