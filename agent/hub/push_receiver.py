@@ -130,6 +130,10 @@ class PushReceiver:
         """Return the groups that agents have seen."""
         return self._fleet.groups()
 
+    def unseen(self, now: float) -> frozenset[tuple[str, str]]:
+        """Return cluster and name of groups with a member that no live agent shows now."""
+        return self._fleet.unseen(now)
+
     def watermark_of(self, agent: str) -> float | None:
         """Return an agent's watermark (Unix seconds); None: it is unknown here."""
         return self._watermarks.get(_spool_part(agent))

@@ -96,6 +96,7 @@ class HubWiring:
             consumers=snapshot.consumers + receiver.rows(Scope.CONSUMER, snapshot.at),
             instances=snapshot.instances + receiver.rows(Scope.STREAMS, snapshot.at),
             groups=tuple(dict.fromkeys(snapshot.groups + receiver.groups())),
+            unseen=snapshot.unseen | receiver.unseen(snapshot.at),
         )
 
     def watermark(self, agent: str) -> float:

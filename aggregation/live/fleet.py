@@ -6,7 +6,7 @@ status is the max over their open episodes. The rows of a silent agent are not s
 series. Once it is back they are shown again, as its records hold the time between.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
@@ -118,12 +118,23 @@ class Fleet:
         """Return the members of live agents; evict those that left long ago."""
         self._evict_silent(now)
         for key, row in self._rows.items():
-            if row.known and key.scope == scope and now < self._contact_at[key.spool] + SILENT_S:
+            if key.scope == scope and self._is_shown(key, row, now):
                 yield self._member_row(key, row, now)
 
     def groups(self) -> tuple[GroupKey, ...]:
         """Return every group seen so far."""
         return tuple(self._groups)
+
+    def unseen(self, now: float) -> frozenset[tuple[str, str]]:
+        """Return cluster and name of groups with a member that no live agent shows now."""
+        return frozenset(
+            (key.cluster, key.group)
+            for key, row in self._rows.items()
+            if row.left_at is None and not self._is_shown(key, row, now)
+        )
+
+    def _is_shown(self, key: FleetMemberKey, row: FleetMember, now: float) -> bool:
+        return row.known and now < self._contact_at.get(key.spool, -inf) + SILENT_S
 
     def _get_or_create(self, spool: str, record: Sample) -> FleetMember:
         key = FleetMemberKey(
@@ -159,10 +170,27 @@ class Fleet:
         self._contact_at = {
             spool: at for spool, at in self._contact_at.items() if now < at + GONE_S
         }
-        self._rows = {
+        kept = {
             key: row
             for key, row in self._rows.items()
             if key.spool in self._contact_at and not self._is_gone(row, now)
+        }
+        if len(kept) < len(self._rows):
+            self._forget_groups(kept)
+        self._rows = kept
+
+    def _forget_groups(self, kept: Mapping[FleetMemberKey, FleetMember]) -> None:
+        """Drop the groups whose last member went with its agent; who left, left a group at 0."""
+        there = {(key.cluster, key.group) for key in kept}
+        gone = {
+            (key.cluster, key.group)
+            for key, row in self._rows.items()
+            if key not in kept and row.left_at is None
+        }
+        self._groups = {
+            group: None
+            for group in self._groups
+            if (group.cluster, group.group) not in gone - there
         }
 
     def _is_gone(self, row: FleetMember, now: float) -> bool:

@@ -55,6 +55,10 @@ def group_views(live: Live) -> list[GroupView]:
     for row in live.groups:
         key = (row.cluster, row.group)
         found[key] = _from_members(row, consumers[key], instances[key])
+    for hidden in live.unseen:
+        found[hidden.cluster, hidden.group] = GroupView(
+            cluster=hidden.cluster, group=hidden.group, group_type=hidden.group_type
+        )
     for inspected in live.inspected:
         # a row without a cluster belongs to the inspected one
         key = next(

@@ -37,18 +37,24 @@ _Item = TypeVar("_Item")
 def live(snapshot: Snapshot, *, members: bool = True) -> Live:
     """Return every exported row of the snapshot; without ``members`` only groups and apps."""
     rows = snapshot.consumers + snapshot.instances
-    shown = Live(
+    hidden = snapshot.unseen
+    if hidden:
+        hidden -= {(row.cluster, row.group) for row in rows}
+    known = tuple(key for key in snapshot.groups if (key.cluster, key.group) not in hidden)
+    unseen = tuple(key for key in snapshot.groups if (key.cluster, key.group) in hidden)
+    found = Live(
         consumers=_merge_rows(snapshot.consumers, _consumer_labels),
         instances=_merge_rows(snapshot.instances, _instance_labels),
         members=snapshot.consumers,
-        groups=_groups(rows, snapshot.groups),
-        apps=_apps(rows, snapshot.groups),
+        groups=_groups(rows, known),
+        unseen=unseen,
+        apps=_apps(rows, known),
         inspected=_add_generations(snapshot),
         durations=_durations(snapshot.durations),
         rebalances=snapshot.rebalances,
         incidents=snapshot.incidents,
     )
-    return shown if members else replace(shown, consumers=(), instances=(), members=())
+    return found if members else replace(found, consumers=(), instances=(), members=())
 
 
 def _group_by(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from metrics.model.snapshot import (
     Durations,
+    GroupKey,
     IncidentTotals,
     InspectedGroup,
     MemberRow,
@@ -55,6 +56,8 @@ class Live:
     members: tuple[MemberRow, ...] = ()
     """The consumers before equal labels are merged: each has its own member id."""
     groups: tuple[GroupRow, ...] = ()
+    unseen: tuple[GroupKey, ...] = ()
+    """Groups with members of whom nothing is known now: no data is never a 0."""
     apps: tuple[AppRow, ...] = ()
     inspected: tuple[InspectedGroup, ...] = ()
     durations: dict[DurationKey, Durations] = field(default_factory=dict)

@@ -202,6 +202,9 @@ class Snapshot:
     instances: tuple[MemberRow, ...] = ()
     groups: tuple[GroupKey, ...] = ()
     """Every group so far: a group without members stays, at 0."""
+    unseen: frozenset[tuple[str, str]] = frozenset()
+    """Cluster and name of groups with a member of which nothing is known now: without another one,
+    the group has no status."""
     inspected: tuple[InspectedGroup, ...] = ()
     durations: dict[GroupKey, Durations] = field(default_factory=dict)
     rebalances: dict[RebalanceKey, Rebalances] = field(default_factory=dict)

@@ -203,6 +203,11 @@ class Tracker:
         tracks = [track for track in self._tracks() if track.known]
         return Snapshot(
             at=now,
+            unseen=frozenset(
+                (track.member.cluster, track.member.group)
+                for track in self._tracks()
+                if not track.known and track.left_at is None
+            ),
             consumers=tuple(
                 member_row(t, now, self._config) for t in tracks if t.scope is Scope.CONSUMER
             ),

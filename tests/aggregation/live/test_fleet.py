@@ -85,6 +85,23 @@ def test_silent_agent_takes_its_rows_along() -> None:
     assert [key.group for key in members.groups()] == ["g"]
 
 
+def test_group_of_silent_agents_is_unseen_and_then_forgotten() -> None:
+    members = after(got(raised(2, 10.0)), 10.0)
+
+    assert members.unseen(10.0 + SILENT_S - 1) == set()
+    assert members.unseen(10.0 + SILENT_S) == {("k", "g")}
+    assert held_by(members, 10.0 + GONE_S) == []
+    assert (members.unseen(10.0 + GONE_S), members.groups()) == (set(), ())
+
+
+def test_group_whose_members_left_is_not_unseen_when_their_agent_goes() -> None:
+    members = after(got(synced(9.0), left(10.0)), 10.0)
+
+    assert members.unseen(10.0 + SILENT_S) == set()
+    assert held_by(members, 10.0 + GONE_S) == []
+    assert [key.group for key in members.groups()] == ["g"]
+
+
 def test_agent_that_comes_back_has_its_statuses_again() -> None:
     members = after(got(raised(2, 10.0)), 10.0)
     held_by(members, 10.0 + SILENT_S)

@@ -3,6 +3,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregation.live.group_views import group_views
 from aggregation.live.live import live
 from metrics.exporters.exposition import AppRow, DurationKey, GroupRow
 from metrics.model.snapshot import (
@@ -101,6 +102,17 @@ def test_a_known_group_without_members_stays_at_zero_and_so_does_its_app() -> No
         GroupRow(cluster="k", group="g", group_type="classic", status=NONE, peak=NONE),
     )
     assert rows.apps == (AppRow(cluster="k", app="a", status=NONE, peak=NONE),)
+
+
+def test_a_group_of_whose_members_nothing_is_known_has_no_status() -> None:
+    known = (GroupKey("k", "a", "g", "classic"), GroupKey("k", "b", "g2", "classic"))
+    unseen = frozenset({("k", "g"), ("k", "g2")})
+    rows = live(Snapshot(at=1.0, consumers=(row(Status.NEW_MEMBER),), groups=known, unseen=unseen))
+
+    assert [(each.group, each.status) for each in rows.groups] == [("g", Status.NEW_MEMBER)]
+    assert [each.app for each in rows.apps] == ["a"]
+    assert rows.unseen == known[1:]
+    assert [(view.group, view.status) for view in group_views(rows)][1] == ("g2", None)
 
 
 def test_a_group_whose_app_was_renamed_is_one_row() -> None:

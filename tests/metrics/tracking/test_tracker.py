@@ -438,6 +438,14 @@ class TestStale:
         assert tracker.snapshot(1e4).consumers == ()
         assert tracker.sample(1e4, 15.0) == []
 
+    def test_group_of_lost_members_alone_is_unseen(self, tracker: Tracker) -> None:
+        run(tracker, raised(2, 10.0))
+        tracker.advance(2_000.0)
+        assert tracker.snapshot(2_000.0).unseen == {(C1.cluster, C1.group)}
+
+        run(tracker, raised(2, 2_001.0))
+        assert tracker.snapshot(2_001.0).unseen == set()
+
     def test_lost_is_counted(self, tracker: Tracker) -> None:
         run(tracker, raised(1, 10.0), raised(1, 11.0, C2), seen(12.0, STATIC))
 
