@@ -91,7 +91,7 @@ def test_group_of_silent_agents_is_unseen_and_then_forgotten() -> None:
     assert members.unseen(10.0 + SILENT_S - 1) == set()
     assert members.unseen(10.0 + SILENT_S) == {("k", "g")}
     assert held_by(members, 10.0 + GONE_S) == []
-    assert (members.unseen(10.0 + GONE_S), members.groups()) == (set(), ())
+    assert (members.unseen(10.0 + GONE_S), members.groups()) == (frozenset(), ())
 
 
 def test_group_whose_members_left_is_not_unseen_when_their_agent_goes() -> None:
