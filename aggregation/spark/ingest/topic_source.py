@@ -1,7 +1,8 @@
 """A Kafka topic as a stream of Spark's Kafka source.
 
 Spark's checkpoint holds the offsets, and no consumer group commits anything. Records that retention
-removed before they were read are counted. They are no error, because the rest must go on.
+removed before they were read are counted. They are no error, because the rest must go on. A topic
+that was deleted and made again is one: Spark would leave out all that came before it looked.
 """
 
 import json
@@ -11,14 +12,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from shutil import rmtree
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from aggregation.spark.errors import SparkSetupError
+from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.ingest.record_parser import arrival, row_of
 from aggregation.spark.ingest.stream import TRIGGER_S, Take
 from aggregation.spark.session.workers import map_batches
@@ -26,6 +28,7 @@ from aggregation.spark.tables.schema import PARSED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
 SCHEME = "kafka://"
@@ -104,9 +107,8 @@ class TopicSource:
             .writeStream.foreachBatch(process)
             .option("checkpointLocation", str(checkpoint))
         )
-        if once:
-            return TopicStream(writer.trigger(availableNow=True).start())
-        return TopicStream(writer.trigger(processingTime=f"{TRIGGER_S} seconds").start())
+        trigger = {"availableNow": True} if once else {"processingTime": f"{TRIGGER_S} seconds"}
+        return TopicStream(writer.trigger(**trigger).start(), self.name, checkpoint)
 
     def _stream(self, spark: "SparkSession") -> "DataFrame":
         """Return the records as they appear."""
@@ -132,13 +134,26 @@ class TopicSource:
 class TopicStream:
     """A query of Spark's."""
 
-    def __init__(self, query: "StreamingQuery") -> None:
+    def __init__(self, query: "StreamingQuery", name: str, checkpoint: Path) -> None:
         """Take a query that runs."""
-        self._query = query
+        self._query, self._name, self._checkpoint = query, name, checkpoint
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for its end; return whether it has ended. Raise the error that ended it."""
-        return bool(self._query.awaitTermination(int(timeout_s)))
+        """Wait for its end; return whether it has ended. Raise the error that ended it.
+
+        Raises:
+            SparkJobError: the topic was made again; the next ingest reads it from its start.
+
+        """
+        has_ended = bool(self._query.awaitTermination(int(timeout_s)))
+        if any(map(is_of_another, self._query.recentProgress)):
+            self._query.stop()
+            rmtree(self._checkpoint)
+            raise SparkJobError(
+                f"{self._name} was deleted and made again: its offsets are below those that were "
+                "read. Run ingest again: it reads the topic from its start"
+            )
+        return has_ended
 
     def has_failed(self) -> bool:
         """Return whether an error ended it."""
@@ -154,20 +169,27 @@ class TopicStream:
         return None if progress is None else count_outstanding(progress)
 
 
-def count_outstanding(progress: Mapping[str, Any]) -> int:
+def count_outstanding(progress: "StreamingQueryProgress") -> int:
     """Return how many records a batch left for the next one, by Spark's report."""
-    (source,) = progress["sources"]
-    return _sum_offsets(source.get("latestOffset")) - _sum_offsets(source.get("endOffset"))
+    latest, end = (_read_offsets(progress, name) for name in ("latestOffset", "endOffset"))
+    return sum(latest.values()) - sum(end.values())
 
 
-def _sum_offsets(text: str | Mapping[str, Any] | None) -> int:
-    """Sum the offsets of a topic's partitions, in Spark's form: {topic: {number: n}}."""
-    try:
-        topics = json.loads(text) if isinstance(text, str) else text
-    except ValueError:
-        return 0
-    parts = topics.values() if isinstance(topics, dict) else ()
-    return sum(sum(part.values()) for part in parts if isinstance(part, dict))
+def is_of_another(progress: "StreamingQueryProgress") -> bool:
+    """Return whether a batch ends before it starts: the topic was deleted and made again."""
+    end = _read_offsets(progress, "endOffset")
+    starts = _read_offsets(progress, "startOffset").items()
+    return any(end.get(partition, start) < start for partition, start in starts)
+
+
+def _read_offsets(progress: "StreamingQueryProgress", name: str) -> dict[tuple[str, str], int]:
+    """Return offsets by topic and partition.
+
+    They are in Spark's JSON alone: pyspark's own fields have Python's text of a dict.
+    """
+    (source,) = json.loads(progress.json)["sources"]
+    topics = (source.get(name) or {}).items()
+    return {(topic, number): n for topic, parts in topics for number, n in parts.items()}
 
 
 class PartitionRange(NamedTuple):
@@ -200,11 +222,8 @@ class ReadOffsets:
     def count_gone(self, found: Mapping[str, PartitionRange]) -> int:
         """Return how many offsets have no record, since those that were read before."""
         return sum(
-            max(0, part.last + 1 - max(self._next.get(name, part.first), part.first))
-            - part.records
-            + max(0, part.first - self._next.get(name, part.first))
+            max(0, part.last + 1 - self._next.get(name, part.first) - part.records)
             for name, part in found.items()
-            if part.last >= self._next.get(name, part.first)
         )
 
     def keep(self, found: Mapping[str, PartitionRange]) -> None:

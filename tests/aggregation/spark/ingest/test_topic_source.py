@@ -1,15 +1,15 @@
 """What can be said of a topic without a broker, and how its records are read."""
 
-import json
 import re
 import socket
 from datetime import date
 from pathlib import Path
-from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from aggregation.spark.errors import SparkSetupError
 from aggregation.spark.ingest.topic_source import (
@@ -17,6 +17,7 @@ from aggregation.spark.ingest.topic_source import (
     ReadOffsets,
     TopicSource,
     count_outstanding,
+    is_of_another,
     read_records,
 )
 from aggregation.spark.tables.schema import PARSED
@@ -75,18 +76,60 @@ def test_records_that_retention_removed_are_counted_once(tmp_path: Path) -> None
 
     offsets.keep(later)
     assert offsets.count_gone(later) == 0, "a batch that comes again"
+    again = {"t-0": PartitionRange(5, 29, 25), "t-1": PartitionRange(4, 6, 3)}
+    assert offsets.count_gone(again) == 0, "part of it was read before"
+
+
+def progress_of(**offsets: object) -> StreamingQueryProgress:
+    """Return a report as pyspark makes it of Spark's JSON."""
+    source = {
+        "description": "KafkaV2[Subscribe[t]]",
+        "startOffset": None,
+        "endOffset": None,
+        "latestOffset": None,
+        "numInputRows": 0,
+        "inputRowsPerSecond": 0.0,
+        "processedRowsPerSecond": 0.0,
+    }
+    return StreamingQueryProgress.fromJson(
+        {
+            "id": str(UUID(int=1)),
+            "runId": str(UUID(int=2)),
+            "name": None,
+            "timestamp": "2026-03-01T00:00:00.000Z",
+            "batchId": 1,
+            "batchDuration": 1,
+            "durationMs": {},
+            "stateOperators": [],
+            "sources": [source | offsets],
+            "sink": {"description": "ForeachBatchSink", "numOutputRows": -1},
+            "numInputRows": 0,
+            "inputRowsPerSecond": 0.0,
+            "processedRowsPerSecond": 0.0,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "is_another"),
+    [
+        ({"t": {"0": 10, "1": 20}}, {"t": {"0": 10, "1": 20}}, False),
+        ({"t": {"0": 10, "1": 20}}, {"t": {"0": 40, "1": 20, "2": 7}}, False),
+        ({"t": {"0": 10, "1": 20}}, {"t": {"0": 40, "1": 19}}, True),
+        (None, {"t": {"0": 9}}, False),
+        ({"t": {"0": 9}}, None, False),
+    ],
+)
+def test_batch_that_ends_before_its_start_is_of_another_topic(
+    start: object, end: object, is_another: bool
+) -> None:
+    """The topic was deleted and made again: Spark goes on at its end, without a word."""
+    assert is_of_another(progress_of(startOffset=start, endOffset=end)) is is_another
 
 
 @pytest.mark.parametrize(
     ("latest", "end", "left"),
-    [
-        ({"t": {"0": 10, "1": 20}}, {"t": {"0": 10, "1": 15}}, 5),
-        (None, None, 0),
-        ("x", "7", 0),
-    ],
+    [({"t": {"0": 10, "1": 20}}, {"t": {"0": 10, "1": 15}}, 5), (None, None, 0)],
 )
 def test_records_that_a_batch_left(latest: object, end: object, left: int) -> None:
-    """As Spark 4.1 reports them; texts that are no offsets of a topic leave nothing."""
-    texts = [json.dumps(each) if isinstance(each, dict) else each for each in (latest, end)]
-    source: dict[str, Any] = {"latestOffset": texts[0], "endOffset": texts[1]}
-    assert count_outstanding({"sources": [source]}) == left
+    assert count_outstanding(progress_of(latestOffset=latest, endOffset=end)) == left
