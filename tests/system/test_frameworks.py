@@ -199,6 +199,15 @@ def test_java_frameworks(each: Program, stay: Act, lab: Lab, tmp_path: Path) -> 
 
 
 @pytest.mark.field
+def test_micronaut_with_the_lines_of_its_page(lab: Lab, tmp_path: Path) -> None:
+    each = pages.with_logback(program.MICRONAUT, "micronaut", tmp_path)
+    with side_by_side(each, lab, tmp_path, pages.sources("micronaut", tmp_path)) as run:
+        _come_and_go(run)
+        _come_back_and_die(run)
+        _stay_alone_and_block_for_5(run)
+
+
+@pytest.mark.field
 def test_two_replicas_of_spring_boot_in_one_stream(lab: Lab, tmp_path: Path) -> None:
     with side_by_side(program.SPRING_BOOT, lab, tmp_path) as run:
         _come_and_go(run)

@@ -349,9 +349,9 @@ class LineParser:
         repeated = None if self.shifts.is_any else self._repeated
         finder.begin(block, end, repeated)
         while start < end:
-            goes_on = records.is_open and block.startswith(INDENT, start)
-            if not pieces and not self._reads_next and not goes_on:
-                records.is_open = False
+            if records.is_open:  # does it go on?
+                records.is_open = block.startswith(INDENT, start)
+            if not pieces and not self._reads_next and not records.is_open:
                 found = finder.find_next(start)
                 if found is None:
                     return
@@ -373,8 +373,8 @@ class LineParser:
                 raw = block[start:line_end]
                 for each in self.unwrapper.unwrap(raw, arrival_at):
                     entry = each
-                    has_more = block.startswith(INDENT, line_end + 1, end)
-                    if goes_on or has_more or is_field(each.text):
+                    is_record = records.is_open or block.startswith(INDENT, line_end + 1, end)
+                    if is_record or is_field(each.text):
                         entry = self._join_fields(each, end, arrival_at)
                     # a record is no line of its own, which others may repeat
                     choice = matchers if entry is each else finder.matchers

@@ -32,9 +32,25 @@ def as_documented(program: Program, page: str, variable: str, folder: Path) -> P
     )
 
 
+def with_logback(program: Program, page: str, folder: Path) -> Program:
+    """Return the program with the page's configuration of Logback, in a file of each member."""
+    settings = folder / "logback.xml"
+    text = lines(page, "xml").replace(f"{_LOGS}/", f"{folder}/app/${{MEMBER}}-")
+    settings.write_text(f"<configuration>\n{text}</configuration>\n")
+    option = f"-Dlogback.configurationFile={settings}"
+    return replace(
+        program,
+        writes_files=True,
+        is_prefixed=False,
+        environment=dict(program.environment) | {"JAVA_TOOL_OPTIONS": option},
+    )
+
+
 def sources(page: str, folder: Path) -> str:
     """Return the page's sources, as an observer's configuration has them."""
-    configured = yaml.safe_load(lines(page, "yaml").replace(_LOGS, f"{folder}/app"))["sources"]
+    configured = yaml.safe_load(
+        lines(page, 'yaml title="agent.yaml"').replace(_LOGS, f"{folder}/app")
+    )["sources"]
     return "\n  - ".join(
         yaml.safe_dump(each, default_flow_style=True, width=10_000).strip() for each in configured
     )
