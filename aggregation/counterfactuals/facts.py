@@ -64,6 +64,9 @@ class IncidentFacts:
     silent_since: float | None = None
     """The last poll of a dropped member, or the last sign of life of a silent one."""
     assignor: str | None = None
+    probes: int = 0
+    """Rebalances by which Streams probed for tasks that were warmed up."""
+    probing_interval_s: float | None = None
 
 
 def facts_of_incident(incident: Incident) -> IncidentFacts | None:
@@ -139,9 +142,11 @@ def _read_detail(detail: Mapping[str, Any]) -> dict[str, Any]:
             ("session_timeout_s", "session_timeout_ms"),
             ("max_poll_interval_s", "max_poll_interval_ms"),
             ("between_polls_s", "between_polls_ms"),
+            ("probing_interval_s", "probing_interval_ms"),
         )
         if isinstance(detail.get(key), int | float)
     }
+    found["probes"] = detail.get("probing_rebalances", 0)
     since, after = detail.get("since"), detail.get("after")
     if isinstance(since, str):
         found["silent_since"] = parse_time(since)

@@ -3,7 +3,6 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import pairwise
 from statistics import median
 
 from aggregation.counterfactuals.change import Change, Confidence, PastIncidents
@@ -26,6 +25,8 @@ STREAM_THREAD = "-StreamThread-"
 """Part of the client ids that Streams gives its consumers."""
 FEWEST_PROBES = 3
 """Fewer show no interval."""
+SHORTEST_PROBING_S = 60.0
+"""Kafka Streams allows no shorter interval."""
 LONGEST_PROBING_S = 3600.0
 """Probes farther apart are of different assignments."""
 FEWEST_LETTERS = 3
@@ -149,26 +150,26 @@ def _handover_s(incident: IncidentFacts, heartbeat_s: float) -> float:
 def propose_probing_interval(history: PastIncidents) -> Change | None:
     """Propose a probing interval twice as long: every second probing rebalance is saved.
 
-    The interval now is the median time between two of them. Tasks that are warmed up move later.
+    They are parts of the incident that made them necessary. Tasks that are warmed up move later.
     """
-    found = [
-        each for each in history.uncounted if each.kind is IncidentKind.PROBING and each.rebalances
-    ]
-    gaps = [after.started_at - before.started_at for before, after in pairwise(found)]
-    near = [gap for gap in gaps if 0.0 < gap <= LONGEST_PROBING_S]
-    if len(found) < FEWEST_PROBES or not near:
+    found = [each for each in history.uncounted if each.probes]
+    probes = sum(each.probes for each in found)
+    intervals = [each.probing_interval_s for each in found if each.probing_interval_s is not None]
+    near = [interval for interval in intervals if 0.0 < interval <= LONGEST_PROBING_S]
+    if probes < FEWEST_PROBES or not near:
         return None
-    now_s = max(1.0, round(median(near)))
+    now_s = max(SHORTEST_PROBING_S, median(near) // 10.0 * 10.0)  # each is a little late
     return Change(
         setting=PROBING_INTERVAL,
         now=f"{1000 * now_s:.0f}",
         proposed=f"{2000 * now_s:.0f}",
-        because=f"{len(found)} rebalances probed for tasks that were warmed up",
+        because=f"{probes} rebalances probed for tasks that were warmed up",
         price=f"such tasks move up to {now_s:g} s later",
         confidence=Confidence.MEDIUM,
         savings=tuple(
-            Saving(incident=each, rebalances=each.rebalances, unread_s=each.unread_s)
-            for each in found[1::2]
+            Saving(incident=each, rebalances=each.probes // 2, unread_s=None)
+            for each in found
+            if each.probes > 1
         ),
         lines=probing_lines(f"{2000 * now_s:.0f}"),
     )

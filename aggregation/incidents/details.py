@@ -8,6 +8,8 @@ Source: incidents.md sections 2 and 5.
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
+from statistics import median
 
 import msgspec
 
@@ -17,6 +19,7 @@ from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import IncidentKind
 from aggregation.incidents.settings import BROKER_SESSION_S
 from metrics.model.sample import format_time, is_number
+from metrics.model.status import RebalanceStatus
 
 Detail = dict[str, object]
 MAX_JOINERS = 10
@@ -36,7 +39,16 @@ _RACK = re.compile(r"NO_RACKS|racks=")
 
 def complete(draft: Draft, attributes: Attributes) -> Detail:
     """Return an incident's detail with what its members' attributes add."""
-    return _of_kind(draft, attributes) | _assumed(draft, attributes)
+    return _of_kind(draft, attributes) | _assumed(draft, attributes) | _probing(draft)
+
+
+def _probing(draft: Draft) -> Detail:
+    """Return the number of Streams' probing rebalances, and the median time between two."""
+    probing = RebalanceStatus.ASSIGNMENT_PROBING
+    starts = [r.round.started_at for r in draft.rebalances if r.trigger.code is probing]
+    gaps = [after - before for before, after in pairwise(starts)]
+    number = {"probing_rebalances": len(starts)} if starts else {}
+    return number | ({"probing_interval_ms": _ms(median(gaps))} if gaps else {})
 
 
 def _assumed(draft: Draft, attributes: Attributes) -> Detail:

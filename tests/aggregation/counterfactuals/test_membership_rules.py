@@ -7,6 +7,7 @@ import pytest
 from aggregation.counterfactuals.change import Change, Confidence
 from aggregation.counterfactuals.changes import find_changes
 from aggregation.counterfactuals.facts import Absence, IncidentFacts
+from aggregation.counterfactuals.lines import PROBING_INTERVAL
 from aggregation.counterfactuals.sentences import name_of
 from aggregation.incidents.settings import ClientKind
 from tests.aggregation.counterfactuals.given import H, K, incident
@@ -66,14 +67,21 @@ def test_streams_instance_that_closes_for_good_should_leave() -> None:
 
 
 def test_probing_half_as_often_saves_every_second_rebalance() -> None:
-    probes = [
-        incident(f"p{n}", K.PROBING, started_at=600.0 * n, ended_at=600.0 * n + 1.0, rebalances=1)
-        for n in range(5)
-    ]
-    change = changes(*probes)["probing.rebalance.interval.ms"]
+    """Probing rebalances are parts of the incident that made them necessary."""
+
+    def settled(id_: str, probes: int) -> IncidentFacts:
+        return incident(
+            id_,
+            K.METADATA_CHANGED,
+            rebalances=1 + probes,
+            probes=probes,
+            probing_interval_s=602.7 if probes > 1 else None,
+        )
+
+    change = changes(settled("a", 4), settled("b", 3), settled("c", 1))[PROBING_INTERVAL]
     assert (change.now, change.proposed) == ("600000", "1200000")
-    assert change.rebalances_avoided == 2
-    assert changes(*probes[:2]) == {}
+    assert change.rebalances_avoided == 2 + 1
+    assert PROBING_INTERVAL not in changes(settled("a", 2))
 
 
 def of_kind(kind: ClientKind, client_id: str) -> list[IncidentFacts]:
