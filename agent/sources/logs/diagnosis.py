@@ -49,6 +49,8 @@ _VECTOR = (
         "VECTOR_LOG=info,librdkafka=debug and VECTOR_INTERNAL_LOG_RATE_LIMIT=0"
     ),
 )
+_CONNECT = rb"\bKafkaBasedLog\b"
+"""A distributed worker, whose consumers of its own topics are in no group."""
 _TELEGRAF = (
     rb"\[inputs\.kafka_consumer|Loaded inputs: (?:[\w.]{1,64} ){0,64}kafka_consumer(?:_legacy)?\b"
 )
@@ -96,6 +98,13 @@ _MARKS = (
     (
         _FRAMEWORKS,
         f"a framework whose Kafka clients print nothing here: set the logger {_JAVA} to INFO",
+    ),
+    (
+        _CONNECT,
+        (
+            "Kafka Connect, whose worker prints nothing here: set the logger "
+            "org.apache.kafka.connect.runtime.distributed to INFO"
+        ),
     ),
     (_ASSIGNED, _MANUAL),
     (
@@ -148,15 +157,22 @@ _MARKS = (
 )
 _FINDERS = tuple((re.compile(mark), text) for mark, text in _MARKS)
 _CONSUMERS = re.compile(
-    rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4)|\"rebalance_cnt\"|\"cgrp\": ?\{"
-    rb"|\[GroupCoordinator |\[GroupMetadataManager |SRMSG18257|KafkaMessageListenerContainer"
-    rb"|" + _FRAMEWORKS + rb"|" + _TELEGRAF + rb"|StorageKafka2? \(|vector::sources::kafka"
-    rb"|Internal log \[librdkafka: "
-    rb"|io\.micronaut\.configuration\.kafka|consumergroup/|Group member \(.{0,200}coor=#PID"
-    rb"|\[(?:ConsumerGroup\] |Runner\] The group)|beginning heartbeat loop|heartbeat errored"
-    rb"|kafka\.coordinator(?:\.consumer)?(?![.\w])|aiokafka\.consumer|local member_id was"
-    rb"|Heartbeat poll expired"
-    rb"|client/coordinator |\"MESSAGE\" ?: ?\[ ?\d"
+    b"|".join(
+        (
+            rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4)|\"rebalance_cnt\"|\"cgrp\": ?\{",
+            rb"\[GroupCoordinator |\[GroupMetadataManager |SRMSG18257",
+            rb"KafkaMessageListenerContainer",
+            _FRAMEWORKS,
+            _TELEGRAF,
+            _CONNECT,
+            rb"StorageKafka2? \(|vector::sources::kafka|Internal log \[librdkafka: ",
+            rb"io\.micronaut\.configuration\.kafka|consumergroup/",
+            rb"Group member \(.{0,200}coor=#PID|\[(?:ConsumerGroup\] |Runner\] The group)",
+            rb"beginning heartbeat loop|heartbeat errored",
+            rb"kafka\.coordinator(?:\.consumer)?(?![.\w])|aiokafka\.consumer|local member_id was",
+            rb"Heartbeat poll expired|client/coordinator |\"MESSAGE\" ?: ?\[ ?\d",
+        )
+    )
 )
 """Marks of a consumer or of another source's file: a producer's log names Kafka, too."""
 _CLIENTS = re.compile(rb"\[Consumer clientId=[^\]\n]{0,300}, groupId=(?!null\])|#consumer-\d")
@@ -189,7 +205,7 @@ def diagnose(
 
     ``members`` came of it; the names of ``mixed`` belong to several processes.
     """
-    if counts.manual and not members:
+    if counts.manual and not members and describe_consumer(sample) is None:
         yield f"no member: {_MANUAL}"
     elif not counts.events:
         yield f"no line of a known client was read; it looks like {_describe(sample)}"

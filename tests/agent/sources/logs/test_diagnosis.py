@@ -145,10 +145,21 @@ def test_consumer_without_a_group_is_told_and_not_missed(line: str) -> None:
     assert describe_consumer(log) is None
 
 
-def test_consumer_without_a_group_does_not_hide_a_muted_one() -> None:
-    log = b"INFO [Consumer clientId=f-0, groupId=f] Assigned to partition(s): in-0\nSRMSG18257: x\n"
+@pytest.mark.parametrize(
+    ("line", "client"),
+    [
+        ("SRMSG18257: x", "Quarkus"),
+        ("INFO Starting KafkaBasedLog with topic connect-configs", "Kafka Connect"),
+    ],
+)
+def test_consumer_without_a_group_does_not_hide_a_muted_one(line: str, client: str) -> None:
+    said = "INFO [Consumer clientId=f-0, groupId=f] Assigned to partition(s): in-0"
+    log = f"{line}\n{said}\n".encode()
+    parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
+    parser.feed(log, 2e9)
 
-    assert "Quarkus" in (describe_consumer(log) or "")
+    assert client in (describe_consumer(log) or "")
+    assert client in next(iter(diagnose_log(log, parser)))
 
 
 DROPPED = (
