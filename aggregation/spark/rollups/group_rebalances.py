@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
@@ -142,8 +143,7 @@ def _explain_all(last_seen: LastSeen, schema: pa.Schema) -> Callable[[pa.Table],
     latest = last_seen_by(date.max, last_seen)
 
     def explain(events: pa.Table) -> pa.Table:
-        samples = [sample for day in _by_day(events).values() for sample in day]
-        found = analyze_records(samples, latest)
+        found = analyze_records(_samples(events), latest)
         rows = rows_of(found.rebalances, incidents_by_rebalance(found))
         return pa.Table.from_pylist(rows, schema=schema)
 
@@ -205,10 +205,10 @@ def _explain_days(
         names = (before if before.num_rows else events).slice(0, 1).select(GROUP).to_pylist()[0]
         written = before["carried"].to_pylist() if before.num_rows else [None]
         group = GroupDays(Carried.decode(written[0]))
-        by_day = _by_day(events)
         rows: list[dict[str, Any]] = []
         for day in days:
-            of_day = by_day.get(day, [])
+            # one day at a time: a record takes 1 KiB as an object, and a group can have a million
+            of_day = _samples(events.filter(pc.equal(events["day"], day)))
             changed = find_group_changes(day, group.carried.records, of_day)
             shapes = group.carried.shapes
             over = group.day(day, of_day, told_by_day[day])
@@ -238,13 +238,8 @@ def incidents_by_rebalance(found: Analysis) -> dict[str, Incident]:
     return {span.id: each for each in found.incidents for span in each.rebalances}
 
 
-def _by_day(events: pa.Table) -> dict[date, list[Sample]]:
-    found: dict[date, list[Sample]] = {}
-    days = events["day"].to_pylist()
-    samples = msgspec.convert(events.drop_columns(["day"]).to_pylist(), list[Sample])
-    for day, sample in zip(days, samples, strict=True):
-        found.setdefault(day, []).append(sample)
-    return found
+def _samples(events: pa.Table) -> list[Sample]:
+    return msgspec.convert(events.drop_columns(["day"]).to_pylist(), list[Sample])
 
 
 def rows_of(
