@@ -30,8 +30,8 @@ def end_lost_episodes(
     """Return the records, and a ``lost`` for each episode that nobody ends any more.
 
     If its member begins another one later, which it can only do at 0, it ends with the next sync of
-    its group. Otherwise it ends with its agent's last sign of life in ``heard`` (Unix seconds), if
-    that is `STALE_S` before ``now``.
+    its group, or when it was stale. Otherwise it ends with its agent's last sign of life in
+    ``heard`` (Unix seconds), if that is `STALE_S` before ``now``.
     """
     last = _last_moves(records)
     open_ones = [record for record in last.values() if _is_open(record)]
@@ -45,8 +45,9 @@ def end_lost_episodes(
         if after is not None and _is_followed(record, after):
             of_group = syncs[record.cluster, record.group]
             index = bisect_left(of_group, record.ts)
-            sync = of_group[index] if index < len(of_group) else after.ts
-            ends.append(_as_lost(record, min(sync, after.ts)))
+            next_sync = of_group[index : index + 1]
+            stale = format_time(parse_time(record.ts) + STALE_S)
+            ends.append(_as_lost(record, min([*next_sync, after.ts, stale])))
         elif (at := _gone_at(record, heard, now)) is not None:
             ends.append(_as_lost(record, format_time(at)))
     return [*records, *ends]

@@ -71,6 +71,9 @@ class Carried(msgspec.Struct, frozen=True):
     """The last clock offsets of agents with a large one; the times of ``records`` are corrected."""
     shapes: tuple[Shape, ...] = ()
     """Members, partitions and hosts of the last days that have a rebalance."""
+    counted_starts: Mapping[str, float] = {}
+    """Starts of counted rebalances and incidents in ``records``, by id: with fewer records around
+    it, one may have another start. Much later an equal generation is of another life of a group."""
 
     def encode(self) -> bytes:
         """Encode and compress the state: records of one group hold mostly the same texts.
@@ -122,7 +125,13 @@ class GroupDays:
         midnight = ends_at(day)
 
         counted = carried.counted_to, carried.counted_id
-        new = [each for each in ordered if _order(each) > counted]
+        starts_told = carried.counted_starts
+        new = [
+            each
+            for each in ordered
+            if _order(each) > counted
+            and not _is_near(each.round.started_at, starts_told.get(each.round.id))
+        ]
         over = list(takewhile(lambda each: _over_at(each) <= midnight, new))
         self.pending = new[len(over) :]
 
@@ -131,6 +140,7 @@ class GroupDays:
             each
             for each in found
             if each.started_at > carried.incidents_to
+            and each.id not in starts_told
             # without the records before it, the rest of a counted one looks like another
             and counted_ids.isdisjoint(span.id for span in each.rebalances)
         ]
@@ -155,6 +165,11 @@ class GroupDays:
         cut = _cut(spans, min([midnight - RETURN_S, *starts]))
         kept = _retain(records, cut, midnight)
         counted_ids |= {span.id for each in past for span in each.rebalances}
+        starts_told = {
+            **starts_told,
+            **{each.round.id: each.round.started_at for each in over},
+            **{each.id: each.started_at for each in past},
+        }
         self.carried = Carried(
             tuple(kept),
             *(_order(over[-1]) if over else counted),
@@ -166,6 +181,7 @@ class GroupDays:
             ),
             remember_offsets(carried.offsets, self._measure(over)),
             shapes[-DAYS:],
+            {name: at for name, at in starts_told.items() if at >= cut},
         )
         return Analysis(over, past)
 
@@ -199,6 +215,10 @@ def analyze_records(records: Iterable[Sample], last_seen: Mapping[str, str]) -> 
     agents = {record.agent for record in in_order}
     alive = [_presence_record(agent, last_seen[agent]) for agent in agents if agent in last_seen]
     return analyze([*in_order, *alive])
+
+
+def _is_near(started_at: float, counted_at: float | None) -> bool:
+    return counted_at is not None and abs(started_at - counted_at) <= SKEW_S
 
 
 def _order(episode: ExplainedRebalance) -> tuple[float, str]:

@@ -257,6 +257,44 @@ def test_state_does_not_grow_behind_an_episode_whose_end_was_lost(comes_back: bo
     assert not group.pending
 
 
+def damaged(seed: int) -> list[Sample]:
+    """Invent a week of a group of which a part of the records was lost, and maybe most."""
+    rng = Random(seed)
+    members = [Client(group="g", client_id=f"c-{n}", host=f"pod-{n}") for n in range(4)]
+    causes, at = [*REASONS, S.UNKNOWN_MEMBER, S.STALE_MEMBER], START_AT + rng.random() * DAY_S
+    while at < START_AT + 7 * DAY_S:
+        rng.shuffle(members)
+        there = members[: rng.randint(2, 4)]
+        generation = max(member.generation for member in members)
+        for member in there:
+            member.generation = generation
+        rebalance(there, at, rng.choice(causes), rng.choice((2.5, 9.0, 45.0)))
+        at += rng.choice((120.0, 700.0, 5_000.0, 20_000.0, 60_000.0))
+    agents, kept = rng.randint(1, 4), rng.choice((1.0, 0.9, 0.6, 0.33))
+    written = [
+        replace(record, agent=f"agent-{n % agents}")
+        for n, member in enumerate(sorted(members, key=attrgetter("host")))
+        for record in member.written
+    ]
+    return [record for record in written if rng.random() < kept]
+
+
+@pytest.mark.parametrize("seed", [21, 45, 408, *range(20)])
+def test_lost_records_count_nothing_twice_and_make_no_rebalance_of_days(seed: int) -> None:
+    records = damaged(seed)
+    group, found = GroupDays(Carried()), list[ExplainedRebalance]()
+    for n in range(9):
+        day = date(2025, 11, 24) + timedelta(days=n)
+        alive = dict.fromkeys((f"agent-{n}" for n in range(4)), f"{day}T23:59:59.000000Z")
+        group = GroupDays(Carried.decode(group.carried.encode()))
+        found += group.day(day, [r for r in records if day_of(r) == day], alive).rebalances
+    found += group.pending
+
+    ids = [each.round.id for each in found]
+    assert len(ids) == len(set(ids))
+    assert all(each.seconds <= DAY_S for each in found if not each.round.is_open)
+
+
 def test_member_that_was_there_days_ago_is_missed_when_it_crashes() -> None:
     members = [Client(group="g", client_id=f"c-{n}", host=f"pod-{n}") for n in range(3)]
     rebalance(members, START_AT, S.SUBSCRIPTION_CHANGED, 3.0)
