@@ -125,12 +125,12 @@ class GroupDays:
         midnight = ends_at(day)
 
         counted = carried.counted_to, carried.counted_id
-        starts_told = carried.counted_starts
+        counted_starts = carried.counted_starts
         new = [
             each
             for each in ordered
             if _order(each) > counted
-            and not _is_near(each.round.started_at, starts_told.get(each.round.id))
+            and not _is_near(each.round.started_at, counted_starts.get(each.round.id))
         ]
         over = list(takewhile(lambda each: _over_at(each) <= midnight, new))
         self.pending = new[len(over) :]
@@ -140,7 +140,7 @@ class GroupDays:
             each
             for each in found
             if each.started_at > carried.incidents_to
-            and each.id not in starts_told
+            and each.id not in counted_starts
             # without the records before it, the rest of a counted one looks like another
             and counted_ids.isdisjoint(span.id for span in each.rebalances)
         ]
@@ -165,8 +165,8 @@ class GroupDays:
         cut = _cut(spans, min([midnight - RETURN_S, *starts]))
         kept = _retain(records, cut, midnight)
         counted_ids |= {span.id for each in past for span in each.rebalances}
-        starts_told = {
-            **starts_told,
+        counted_starts = {
+            **counted_starts,
             **{each.round.id: each.round.started_at for each in over},
             **{each.id: each.started_at for each in past},
         }
@@ -181,7 +181,7 @@ class GroupDays:
             ),
             remember_offsets(carried.offsets, self._measure(over)),
             shapes[-DAYS:],
-            {name: at for name, at in starts_told.items() if at >= cut},
+            {name: at for name, at in counted_starts.items() if at >= cut},
         )
         return Analysis(over, past)
 
