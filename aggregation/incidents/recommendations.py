@@ -131,7 +131,7 @@ def _values(incident: Incident) -> dict[str, str]:
     error, number = detail.get("error"), next(iter(_numbers(incident).values()), _SettingNumber())
     between, silence = detail.get("between_polls_ms"), _silence_s(incident)
     shown = {
-        "members": _names([member.client_id for member in incident.members]),
+        "members": _names(sorted(member.client_id for member in incident.members)),
         "between": f"{between / 1000:.1f} s" if isinstance(between, int) else "",
         "silence": "" if silence is None else f"{silence:.1f} s",
         "now": "" if number.now is None else f"{int(number.now) / 1000:g} s" + number.note,

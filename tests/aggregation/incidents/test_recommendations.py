@@ -140,3 +140,15 @@ def test_long_work_between_polls_needs_fewer_records(between_s: int, proposed: s
     found = {each.setting: each.proposed for each in recommend(slow)}
     assert found["max.poll.interval.ms"] == proposed
     assert "max.poll.records" in found
+
+
+def test_advice_on_the_same_members_is_the_same_whoever_went_first() -> None:
+    incident = _incident(IncidentKind.SESSION_EXPIRED)
+    members = MemberRef("a", "h"), MemberRef("b", "h")
+    one, other = (
+        [each.because for each in recommend(replace(incident, members=order))]
+        for order in (members, members[::-1])
+    )
+
+    assert one == other
+    assert any("a, b" in text for text in one)
