@@ -23,6 +23,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.ingest.record_parser import arrival, row_of
 from aggregation.spark.ingest.stream import TRIGGER_S, Take
+from aggregation.spark.ingest.topic_identity import KnownTopic, find_topic_id
 from aggregation.spark.session.workers import map_batches
 from aggregation.spark.tables.schema import PARSED
 
@@ -89,7 +90,15 @@ class TopicSource:
     def start(
         self, spark: "SparkSession", checkpoint: Path, take: Take, *, once: bool
     ) -> "TopicStream":
-        """Start to read new records, batch by batch."""
+        """Start to read new records, batch by batch.
+
+        Raises:
+            SparkJobError: the topic was made again; the next ingest reads it from its start.
+
+        """
+        known = KnownTopic(checkpoint, partial(find_topic_id, spark, self.topic, self._client))
+        if known.is_another_now():
+            raise _forget(self.name, checkpoint)
         offsets = ReadOffsets(checkpoint)
 
         def process(batch: "DataFrame", number: int) -> None:
@@ -108,15 +117,18 @@ class TopicSource:
             .option("checkpointLocation", str(checkpoint))
         )
         trigger = {"availableNow": True} if once else {"processingTime": f"{TRIGGER_S} seconds"}
-        return TopicStream(writer.trigger(**trigger).start(), self.name, checkpoint)
+        return TopicStream(writer.trigger(**trigger).start(), self.name, checkpoint, known)
+
+    @property
+    def _client(self) -> dict[str, str]:
+        """All properties of Kafka's client."""
+        return {**self.properties, "bootstrap.servers": self.brokers}
 
     def _stream(self, spark: "SparkSession") -> "DataFrame":
         """Return the records as they appear."""
-        options = {f"kafka.{name}": value for name, value in self.properties.items()}
         return (
             spark.readStream.format("kafka")
-            .options(**options)
-            .option("kafka.bootstrap.servers", self.brokers)
+            .options(**{f"kafka.{name}": value for name, value in self._client.items()})
             .option("subscribe", self.topic)
             .option("startingOffsets", "earliest")
             .option("failOnDataLoss", "false")
@@ -134,9 +146,12 @@ class TopicSource:
 class TopicStream:
     """A query of Spark's."""
 
-    def __init__(self, query: "StreamingQuery", name: str, checkpoint: Path) -> None:
+    def __init__(
+        self, query: "StreamingQuery", name: str, checkpoint: Path, known: KnownTopic
+    ) -> None:
         """Take a query that runs."""
         self._query, self._name, self._checkpoint = query, name, checkpoint
+        self._known, self._checked = known, -1
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for its end; return whether it has ended. Raise the error that ended it.
@@ -146,14 +161,18 @@ class TopicStream:
 
         """
         has_ended = bool(self._query.awaitTermination(int(timeout_s)))
-        if any(map(is_of_another, self._query.recentProgress)):
+        if any(map(is_of_another, self._query.recentProgress)) or self._is_another_now():
             self._query.stop()
-            rmtree(self._checkpoint)
-            raise SparkJobError(
-                f"{self._name} was deleted and made again: its offsets are below those that were "
-                "read. Run ingest again: it reads the topic from its start"
-            )
+            raise _forget(self._name, self._checkpoint)
         return has_ended
+
+    def _is_another_now(self) -> bool:
+        """Ask a broker after each batch: rows of a new topic that came too early come again."""
+        latest = self._query.lastProgress
+        if latest is None or latest.batchId == self._checked:
+            return False
+        self._checked = latest.batchId
+        return self._known.is_another_now()
 
     def has_failed(self) -> bool:
         """Return whether an error ended it."""
@@ -167,6 +186,14 @@ class TopicStream:
         """Return how many records the latest batch left; None: there was none."""
         progress = self._query.lastProgress
         return None if progress is None else count_outstanding(progress)
+
+
+def _forget(name: str, checkpoint: Path) -> SparkJobError:
+    """Return the error of a topic that is another one now; forget what was read of the old one."""
+    rmtree(checkpoint)
+    return SparkJobError(
+        f"{name} was deleted and made again. Run ingest again: it reads the topic from its start"
+    )
 
 
 def count_outstanding(progress: "StreamingQueryProgress") -> int:

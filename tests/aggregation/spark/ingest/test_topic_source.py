@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from aggregation.spark.errors import SparkSetupError
+from aggregation.spark.ingest.topic_identity import KnownTopic
 from aggregation.spark.ingest.topic_source import (
     PartitionRange,
     ReadOffsets,
@@ -133,3 +134,23 @@ def test_batch_that_ends_before_its_start_is_of_another_topic(
 )
 def test_records_that_a_batch_left(latest: object, end: object, left: int) -> None:
     assert count_outstanding(progress_of(latestOffset=latest, endOffset=end)) == left
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_another"),
+    [
+        (["first", "first"], [False, False]),
+        (["first", "second", "second"], [False, True, True]),
+        ([None, "first", None, "first"], [False, False, False, False]),
+        ([None, None], [False, False]),
+    ],
+)
+def test_topic_of_another_id_is_another(
+    tmp_path: Path, answers: list[str | None], is_another: list[bool]
+) -> None:
+    """A broker that does not answer, or is too old for ids, tells nothing."""
+    checkpoint = tmp_path / "new"
+    assert is_another == [
+        KnownTopic(checkpoint, lambda answer=answer: answer).is_another_now()  # type: ignore[misc]
+        for answer in answers
+    ]

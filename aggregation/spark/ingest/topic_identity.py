@@ -1,0 +1,55 @@
+"""The topic that a checkpoint is of: one that is deleted and made again has another id in Kafka.
+
+Offsets alone do not tell: the new topic may have more records than were read of the old one, and
+Spark would go on in its middle. Brokers before 2.8 give no ids (KIP-516).
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""Kafka's ZERO_UUID."""
+
+
+class KnownTopic:
+    """The topic's id, in a file beside Spark's checkpoint."""
+
+    def __init__(self, checkpoint: Path, find: Callable[[], str | None]) -> None:
+        """``find`` asks a broker for the id of today's topic; None: it does not know."""
+        self._path, self._find = checkpoint / "topic_id", find
+
+    def is_another_now(self) -> bool:
+        """Return whether today's topic is another one. Keep the first id that is found."""
+        found = self._find()
+        if found is None:
+            return False
+        if self._path.exists():
+            return self._path.read_text() != found
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        partial_file = self._path.with_suffix(".part")
+        partial_file.write_text(found)
+        partial_file.replace(self._path)
+        return False
+
+
+def find_topic_id(spark: "SparkSession", topic: str, properties: Mapping[str, str]) -> str | None:
+    """Return a topic's id, by the admin client of Spark's own Kafka source; None: no broker tells.
+
+    ``properties`` are those of Kafka's client, with the brokers' addresses.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark's only way to a class of the JVM
+    try:
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(dict(properties))
+        try:
+            found = admin.describeTopics([topic]).allTopicNames().get().get(topic).topicId()
+        finally:
+            admin.close()
+    except Py4JJavaError:
+        return None
+    return None if found.toString() == _NO_ID else str(found.toString())
