@@ -11,15 +11,20 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
+from http.client import HTTPException, HTTPResponse
 from typing import Any
 
 import msgspec
 
 from agent.errors import ConfigError, RecordsError
+from agent.timed_opener import open_timed
 from metrics.model.sample import MALFORMED
 
 DEFAULT_URL = "http://localhost:12472"
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 30.0
+"""For the whole of a response."""
+_RESPONSE_BYTES = 256 << 20
+"""More than a hub with all its groups and episodes sends."""
 _NO_PASSWORD = b""
 """Without one OpenSSL asks the terminal for it."""
 
@@ -43,13 +48,26 @@ def ask(url: str, what: str, answer_type: Any = Any, **query: object) -> Any:
         if authorization:
             # of this address alone, wherever it may send us
             request.add_unredirected_header("Authorization", authorization)
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=tls) as answer:  # noqa: S310
-            return msgspec.json.decode(answer.read(), type=answer_type)
+        with open_timed(request, _TIMEOUT_S, tls) as answer:
+            return msgspec.json.decode(_read(answer), type=answer_type)
     except urllib.error.HTTPError as error:
         with error:
             raise RecordsError(f"{place}: {_complaint(error)}") from error
-    except (OSError, *MALFORMED) as error:
+    except (OSError, HTTPException, *MALFORMED) as error:
         raise RecordsError(f"{place}: {_cause(error)}; wanted a running agent or hub") from error
+
+
+def _read(answer: HTTPResponse | urllib.error.HTTPError) -> bytes:
+    """Return the body of a response.
+
+    Raises:
+        OSError: it is too large.
+
+    """
+    body = answer.read(_RESPONSE_BYTES + 1)
+    if len(body) > _RESPONSE_BYTES:
+        raise OSError(f"the response has more than {_RESPONSE_BYTES >> 20} MiB")
+    return body
 
 
 def _cause(error: Exception) -> object:
@@ -85,6 +103,6 @@ def _complaint(error: urllib.error.HTTPError) -> str:
     if error.code == 401:
         return "401: wanted a user and a password that it knows: https://USER:PASSWORD@HOST:PORT"
     try:
-        return str(msgspec.json.decode(error.read())["error"])
-    except (*MALFORMED, KeyError, TypeError):
+        return str(msgspec.json.decode(_read(error))["error"])
+    except (OSError, HTTPException, *MALFORMED, KeyError, TypeError):
         return f"{error.code} {error.reason}"

@@ -134,8 +134,9 @@ def exchange_assertion(url: str, assertion: str, scope: str | None = None) -> st
 def _request_token(url: str, form: Mapping[str, str], headers: dict[str, str], subject: str) -> str:
     import urllib.error  # noqa: PLC0415 - not for other logins
     import urllib.request  # noqa: PLC0415
+    from http.client import HTTPException  # noqa: PLC0415
 
-    from agent.inspection.timed_opener import TIMED_OPENER  # noqa: PLC0415
+    from agent.timed_opener import open_timed  # noqa: PLC0415
 
     request = urllib.request.Request(  # noqa: S310 - checked below
         url, urllib.parse.urlencode(form).encode(), headers
@@ -143,13 +144,13 @@ def _request_token(url: str, form: Mapping[str, str], headers: dict[str, str], s
     if request.type not in ("http", "https"):
         raise ConfigError(f"token_url: found {url!r}, wanted http:// or https://")
     try:
-        with TIMED_OPENER.open(request, timeout=_TOKEN_TIMEOUT_S) as answer:
+        with open_timed(request, _TOKEN_TIMEOUT_S) as answer:
             return str(json.loads(answer.read(_TOKEN_BYTES))["access_token"])
     except urllib.error.HTTPError as error:
         with error:
             text = f"{url} refuses {subject}: HTTP {error.code}"
         raise RefusedError(text, "password") from error
-    except OSError as error:
+    except (OSError, HTTPException) as error:
         raise UnreachableError(f"{url} does not respond: {error}", "unreachable") from error
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise RefusedError(f"{url} responds without an access_token", "password") from error

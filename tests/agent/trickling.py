@@ -45,6 +45,18 @@ def trickling(answer: Answer) -> Iterator[str]:
 
 
 @contextmanager
+def answering(response: bytes) -> Iterator[str]:
+    """Give the address of a peer that sends a response to each client, and closes."""
+
+    def serve(taken: socket.socket, _: threading.Event) -> None:
+        taken.recv(1 << 16)
+        taken.sendall(response)
+
+    with _serving(serve) as port:
+        yield f"{HOST}:{port}"
+
+
+@contextmanager
 def reading_slowly(tls: ssl.SSLContext) -> Iterator[int]:
     """Give the port of a peer that takes a little of a request now and then, by TLS."""
 

@@ -3,8 +3,9 @@
 import errno
 import logging
 import socket
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from select import EPOLLOUT
 from typing import Any, NamedTuple
 
@@ -27,12 +28,16 @@ class Target(NamedTuple):
 
 
 class Resolver:
-    """Looks names up in a thread of its own; addresses need none."""
+    """Looks names up, those of each caller in a thread of their own; addresses need none.
+
+    A name server that is silent about one broker holds up no other, nor the agent's end.
+    """
 
     def __init__(self, post: Callable[[Ready], None]) -> None:
         """``post`` has something done in the loop's thread."""
         self._post = post
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="proxy-resolver")
+        self._waiting: dict[tuple[HostPort, ...], list[Callable[[list[Target]], None]]] = {}
+        """By the names that are being looked up: who else asks waits for the same answer."""
 
     def resolve(self, nodes: Sequence[HostPort], found: Callable[[list[Target]], None]) -> None:
         """Call ``found``, at once or later, with the addresses of all; an unknown name has none."""
@@ -41,14 +46,22 @@ class Resolver:
                 target for node in nodes for target in _targets(node, socket.AI_NUMERICHOST)
             ]
         except (socket.gaierror, UnicodeError):
-            future = self._pool.submit(_all_targets, nodes)
-            future.add_done_callback(lambda done: self._post(lambda: found(done.result())))
+            names = tuple(nodes)
+            waiting = self._waiting.setdefault(names, [])
+            waiting.append(found)
+            if len(waiting) == 1:
+                threading.Thread(
+                    target=self._look_up, args=(names,), name="proxy-resolver", daemon=True
+                ).start()
         else:
             found(found_now)
 
-    def close(self) -> None:
-        """Look nothing more up."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+    def _look_up(self, names: tuple[HostPort, ...]) -> None:
+        self._post(partial(self._finish, names, _all_targets(names)))
+
+    def _finish(self, names: tuple[HostPort, ...], targets: list[Target]) -> None:
+        for found in self._waiting.pop(names):
+            found(targets)
 
 
 class DialAttempt:

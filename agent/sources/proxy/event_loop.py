@@ -9,6 +9,7 @@ import logging
 import os
 import select
 import socket
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -72,7 +73,9 @@ class ProxyLoop:
         self._budget = FrameBudget()
         self._poll = select.epoll()
         self._ready: dict[int, Ready] = {}
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._wake: int | None = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._waking = threading.Lock()
+        """Held to write to ``_wake``, and to close it: its number may be another file's then."""
         self.watch(self._wake, select.EPOLLIN, self._run_posted)
         self._posted: deque[Ready] = deque()
         self._again: list[Ready] = []
@@ -131,7 +134,9 @@ class ProxyLoop:
     def post(self, run: Ready) -> None:
         """From any thread: call a function in this loop's thread."""
         self._posted.append(run)
-        os.eventfd_write(self._wake, 1)
+        with self._waking:
+            if self._wake is not None:
+                os.eventfd_write(self._wake, 1)
 
     def watch(self, fd: int, mask: int, ready: Ready) -> None:
         """Call back whenever a socket is ready for the mask's events, or broken; 0: never."""
@@ -194,7 +199,8 @@ class ProxyLoop:
         self._emit(signals)
 
     def _run_posted(self) -> None:
-        os.eventfd_read(self._wake)
+        if self._wake is not None:
+            os.eventfd_read(self._wake)
         while self._posted:
             self._posted.popleft()()
 
@@ -282,6 +288,9 @@ class ProxyLoop:
             connection.close()
         self._sweep(time.monotonic())
         self._flush_signals()
-        self.resolver.close()
         self.pipes.close()
         self._poll.close()
+        with self._waking:
+            if self._wake is not None:
+                os.close(self._wake)
+                self._wake = None

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from http.client import HTTPException
 from importlib.resources import files
 from pathlib import Path
 
@@ -95,7 +96,7 @@ class JarStore:
             self._download(jar, path)
         except urllib.error.HTTPError as error:
             raise SparkSetupError(f"{self.repository}{jar.path}: {error}") from error
-        except OSError as error:  # urllib's other errors are OSErrors too
+        except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise SparkSetupError(
                 f"{jar.coordinate} cannot be fetched from {self.repository} ({reason}); name a "

@@ -9,8 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agent.cli import main
+from agent.client import api_client
 from agent.client.api_client import ask
 from agent.errors import ConfigError, RecordsError
+from tests.agent.trickling import ANSWERS, Answer, answering, trickling
 from tests.agent.web.test_security import MUTUAL, TLS, USERS, Place, Served, play
 
 
@@ -78,3 +80,36 @@ def test_a_file_that_is_missing_is_named(name: str, monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(ConfigError, match=f"{name}: {os.devnull}/none.pem: .*; wanted PEM"):
         ask("https://localhost:1", "groups")
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer.name)
+def test_an_agent_that_trickles_is_given_up(
+    answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_client, "_TIMEOUT_S", 0.5)
+    with trickling(answer) as address, pytest.raises(RecordsError, match="timed out"):
+        ask(f"http://{address}", "groups")
+
+
+@pytest.mark.parametrize(
+    ("begin", "cause"),
+    [
+        (b"no HTTP\r\n\r\n", "no HTTP"),
+        (b"SSH-2.0-OpenSSH_9.2\x1b[2J\r\n", "SSH-2.0"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n[", "truncated"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx", "IncompleteRead"),
+        (b"HTTP/1.1 200 OK\r\n\r\n[" + bytes(100), "more than 0 MiB"),
+        (b"HTTP/1.1 500 No\r\nContent-Length: 9\r\n\r\n{}", "500 No"),
+    ],
+    ids=["no status", "SSH", "cut", "cut chunk", "too large", "cut error"],
+)
+def test_a_peer_that_is_no_agent_is_named(
+    begin: bytes, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api_client, "_RESPONSE_BYTES", 50)
+    with answering(begin) as address:
+        with pytest.raises(RecordsError) as raised:
+            ask(f"http://{address}", "groups")
+
+        assert str(raised.value).startswith(f"http://{address}: ")
+        assert cause in str(raised.value)

@@ -12,7 +12,7 @@ from agent.errors import ConfigError
 from agent.inspection import security
 from agent.inspection.errors import RefusedError, UnreachableError
 from agent.inspection.security import exchange_assertion, fetch_token, open_security
-from tests.agent.trickling import ANSWERS, Answer, trickling
+from tests.agent.trickling import ANSWERS, Answer, answering, trickling
 
 
 class TokenEndpoint(BaseHTTPRequestHandler):
@@ -140,6 +140,12 @@ def test_an_endpoint_that_refuses_or_is_none_is_named(idp: str) -> None:
         fetch_token("http://127.0.0.1:1/token", "agent", "s e")
     with pytest.raises(ConfigError, match="wanted http:// or https://"):
         fetch_token("file:///etc/passwd", "agent", "s e")
+
+
+def test_an_endpoint_that_speaks_no_http_is_named() -> None:
+    answer = answering(b"SSH-2.0-OpenSSH_9.2\r\n")
+    with answer as address, pytest.raises(UnreachableError, match="does not respond: SSH-2"):
+        fetch_token(f"http://{address}/token", "agent", "s e")
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer.name)

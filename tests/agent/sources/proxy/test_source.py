@@ -6,6 +6,7 @@ import gc
 import socket
 import ssl
 import struct
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 
 from agent.errors import ConfigError
 from agent.sources.proxy import listener
+from agent.sources.proxy import source as source_module
 from agent.sources.proxy.config import ListenTls, ProxyConfig, TlsConfig, UpstreamTls
 from agent.sources.proxy.connection import ProxiedConnection
 from agent.sources.proxy.handshake import Handshake
@@ -892,6 +894,42 @@ def test_brokers_keep_their_ports_over_a_restart() -> None:
     asyncio.run(play())
 
 
+def test_a_name_that_is_looked_up_for_long_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    look_up, answers, asked = socket.getaddrinfo, threading.Event(), list[str]()
+
+    def wait(host: str, port: int, **options: Any) -> Any:
+        if host != FAR[0] or options["flags"]:
+            return look_up(host, port, **options)
+        asked.append(host)
+        answers.wait()
+        return look_up("127.0.0.1", port, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", wait)
+
+    async def test(stage: Stage) -> None:
+        far = (FAR[0], stage.broker_port)
+        client, broker = await stage.connect()
+        await exchange(client, broker, request(METADATA, 1, 2, "c"))
+        await broker.give(metadata(1, 2, far))
+        await until(lambda: bool(stage.source.checkpoint()["ports"]))
+        (port,) = stage.source.checkpoint()["ports"].values()
+        waiting = [await stage.dial(port) for _ in range(3)]
+        await until(lambda: bool(asked))
+        try:
+            await stage.connect()
+        finally:
+            answers.set()
+        for client in waiting:
+            await client.give(opaque(0, 1, "c", 40))
+        for _ in waiting:
+            await (await stage._arrival()).take(len(opaque(0, 1, "c", 40)))
+        assert len(asked) < 1 + len(waiting)  # they wait for the same answer
+
+    on_stage(test)
+
+
 def test_brokers_beyond_the_ports_stay_as_they_are() -> None:
     async def test(stage: Stage) -> None:
         client, broker = await stage.connect()
@@ -910,6 +948,29 @@ def test_an_address_that_is_taken_is_tried_again() -> None:
             running = asyncio.create_task(source.run(lambda _signals: None, lambda *_: None))
             await until(lambda: source.health.errors.get("listen") == 1)
             assert not source.health.up
+            running.cancel()
+            await asyncio.wait([running])
+
+    asyncio.run(play())
+
+
+def count_descriptors() -> int:
+    gc.collect()
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_waiting_for_an_address_takes_no_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_module, "_RETRY_S", 0.001)
+
+    async def play() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            source = ProxySource(ProxyConfig(listen=f"127.0.0.1:{port}", upstream=("b:1",)))
+            running = asyncio.create_task(source.run(lambda _signals: None, lambda *_: None))
+            await until(lambda: source.health.errors.get("listen", 0) > 1)
+            open_at_first = count_descriptors()
+            await until(lambda: source.health.errors.get("listen", 0) > 50)
+            assert count_descriptors() < open_at_first + 10
             running.cancel()
             await asyncio.wait([running])
 

@@ -9,6 +9,7 @@ import pytest
 from aggregation.spark.errors import SparkSetupError
 from aggregation.spark.session import jars
 from aggregation.spark.session.jars import Jar, JarStore, Need, load_pins
+from tests.agent.trickling import answering
 
 BODY = b"a jar"
 JAR = Jar("org.example:thing_2.13:1.0", hashlib.sha256(BODY).hexdigest())
@@ -57,6 +58,13 @@ def test_repository_without_the_jar_is_told(store: JarStore, tmp_path: Path) -> 
     (tmp_path / "repository" / JAR.path).unlink()
     with pytest.raises(SparkSetupError, match=re.escape("name a mirror in MAVEN_MIRROR_URL")):
         store.fetch([Need.DELTA], lambda _: None)
+
+
+def test_a_repository_that_speaks_no_http_is_named(store: JarStore) -> None:
+    with answering(b"SSH-2.0-OpenSSH_9.2\r\n") as address:
+        other = JarStore(folder=store.folder, repository=f"http://{address}/")
+        with pytest.raises(SparkSetupError, match=r"cannot be fetched from .* \(SSH-2"):
+            other.fetch([Need.DELTA], lambda _: None)
 
 
 def test_each_need_is_pinned_by_coordinates_and_digests() -> None:
