@@ -196,6 +196,13 @@ def _in_order(blocks: Blocks, timezone: str | None) -> Blocks:
     yield from blocks
 
 
+def find_first_time(head: bytes, arrival_at: float) -> float | None:
+    """Return the time of the first line that has one; in Unix seconds, None without any."""
+    reader, unwrapper = TimestampReader(None), Unwrapper(None)
+    dates = (_date(line, reader, unwrapper, arrival_at) for line in head.split(b"\n"))
+    return next((at for at in dates if at is not None), None)
+
+
 class _Order:
     """Decides whether the first dated lines run backwards."""
 

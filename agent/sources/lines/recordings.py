@@ -16,6 +16,8 @@ from agent.sources.lines.timestamps import estimate_arrival
 
 STDIN = "-"
 _BLOCK_BYTES = 1 << 20
+_HEAD_BYTES = 1 << 16
+"""In which a line has its time, unless none has."""
 
 _BASE_SUFFIXES = ("log", "out", "txt", "err", "json")
 """Suffixes before a rotation's number; `worker.1` alone is a name of its own."""
@@ -122,20 +124,60 @@ def recordings(paths: Sequence[str]) -> list[Recording]:
     Raises:
         SourceError: a path that does not exist or is no file.
     """
-    streams: dict[str, list[Path]] = {}
+    streams: dict[str, dict[Path, Order]] = {}
     for text in paths:
         if text == STDIN:
-            streams[STDIN] = [Path(STDIN)]
+            streams[STDIN] = {Path(STDIN): rotation(Path(STDIN)).order}
             continue
         path = Path(text).absolute()
         if not path.is_file() and not path.is_fifo():
             found = "a folder" if path.is_dir() else "nothing"
             raise SourceError(f"{text}: found {found}, wanted a log file; - is stdin")
-        streams.setdefault(stream_of(rotation(path).base), []).append(path)
-    return [
-        Recording(stream, tuple(sorted(files, key=lambda file: rotation(file).order)))
-        for stream, files in streams.items()
-    ]
+        place = rotation(path)
+        streams.setdefault(stream_of(place.base), {})[path] = place.order
+    _join_inner_numbers(streams)
+    return [Recording(stream, _oldest_first(files)) for stream, files in streams.items()]
+
+
+def _join_inner_numbers(streams: dict[str, dict[Path, Order]]) -> None:
+    """Join ``app-1.log.gz`` and its like with ``app.log``, where both are given.
+
+    Without a packed file among them, they may be the logs of several workers.
+    """
+    numbered: dict[str, dict[Path, Order]] = {}
+    for stream, files in streams.items():
+        place = inner_rotation(Path(stream))
+        if place is not None and stream_of(place.base) in streams:
+            found = numbered.setdefault(stream_of(place.base), {})
+            found.update(dict.fromkeys(files, place.order))
+    for base, files in numbered.items():
+        if any(path.suffix == ".gz" for path in files):
+            for path in files:
+                streams.pop(stream_of(rotation(path).base), None)
+            streams[base] |= files
+
+
+def _oldest_first(files: dict[Path, Order]) -> tuple[Path, ...]:
+    """Sort a rotated set; by default log4j2 gives the newest file the highest number."""
+    ordered = sorted(files, key=lambda path: files[path])
+    numbered = [path for path in ordered if files[path][0] == 0]
+    if len(numbered) > 1:
+        first, last = (_first_time(numbered[at]) for at in (0, -1))
+        if first is not None and last is not None and first > last:
+            numbered.reverse()
+    return (*numbered, *ordered[len(numbered) :])
+
+
+def _first_time(path: Path) -> float | None:
+    if not path.is_file():  # a pipe can be read once
+        return None
+    from agent.sources.lines.exports import find_first_time  # noqa: PLC0415 - for few sets alone
+
+    try:
+        data, arrival_at = next(_blocks(path), (b"", 0.0))
+    except SourceError:  # it is named where it is read
+        return None
+    return find_first_time(data[:_HEAD_BYTES], arrival_at)
 
 
 def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:

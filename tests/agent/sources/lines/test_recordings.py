@@ -1,3 +1,4 @@
+import gzip
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,45 @@ def test_a_rotated_set_is_one_stream_the_oldest_first(names: list[str], tmp_path
     (found,) = recordings(by_name)
 
     assert found.stream == str(tmp_path / names[-1])
+    assert [path.name for path in found.files] == names
+
+
+@pytest.mark.parametrize(
+    ("names", "sets"),
+    [
+        (["app-2.log.gz", "app-1.log.gz", "app.log"], 1),
+        (["app-2.log.gz", "app-1.log", "app.log"], 1),
+        (["app-1.log", "app.log"], 2),
+        (["app-1.log.gz", "other.log"], 2),
+    ],
+)
+def test_a_number_before_the_suffix_is_a_rotation_beside_the_base_if_one_is_packed(
+    names: list[str], sets: int, tmp_path: Path
+) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+
+    found = recordings([str(tmp_path / name) for name in sorted(names)])
+
+    assert len(found) == sets
+    if sets == 1:
+        assert found[0].stream == str(tmp_path / "app.log")
+        assert [path.name for path in found[0].files] == names
+
+
+@pytest.mark.parametrize("numbered", ["app.log.{}", "app.log.{}.gz", "app-{}.log.gz"])
+@pytest.mark.parametrize("is_ascending", [True, False])
+def test_the_first_times_of_numbered_files_show_which_number_is_the_newest(
+    numbered: str, is_ascending: bool, tmp_path: Path
+) -> None:
+    numbers = [1, 2, 10] if is_ascending else [10, 2, 1]
+    names = [numbered.format(number) for number in numbers] + ["app.log"]
+    for hour, name in enumerate(names):
+        text = f"\tat no.time\n2026-11-21 0{hour}:00:00,000 INFO begun\n".encode()
+        (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+
+    (found,) = recordings([str(tmp_path / name) for name in sorted(names)])
+
     assert [path.name for path in found.files] == names
 
 
