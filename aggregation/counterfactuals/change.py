@@ -56,6 +56,8 @@ class Change:
     lines: Lines
     curve: Curve = ()
     """Of a timeout: what each candidate saves, and what it costs."""
+    mends_fault: bool = False
+    """Its incidents are of a fault: it is worth making, even if they cost nothing."""
 
     @property
     def cluster(self) -> str:

@@ -1,8 +1,9 @@
 """The changes worth making in each group, the most useful first. Pure.
 
-Changes are ranked by the unread seconds that they avoid, then by rebalances. The best one of a
-group takes its incidents: the others count without them, so no incident is avoided twice, and the
-sum of all proposals is never more than what was recorded.
+Changes are ranked by the unread seconds that they avoid, then by rebalances. One that mends a fault
+is worth making whatever that cost. The best one of a group takes its incidents: the others count
+without them, so no incident is avoided twice, and the sum of all proposals is never more than what
+was recorded.
 """
 
 from collections import defaultdict
@@ -77,11 +78,11 @@ def _of_group(facts: list[IncidentFacts]) -> list[Change]:
         offered = [
             (change, rule)
             for rule, change in changes.items()
-            if change is not None and _rank(change) > (0.0, 0)
+            if change is not None and (change.mends_fault or _rank(change) > (0.0, 0))
         ]
         if not offered:
             break
-        best, chosen = max(offered, key=lambda pair: _rank(pair[0]))
+        best, chosen = max(offered, key=lambda pair: (pair[0].mends_fault, *_rank(pair[0])))
         found.append(best)
         rules.remove(chosen)
         taken = set(best.incidents)

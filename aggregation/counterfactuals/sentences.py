@@ -30,6 +30,9 @@ def describe_change(change: Change, rebalances: int, seconds: float) -> str:
     avoided, unread = change.rebalances_avoided, change.unread_avoided_s
     parts = [f"{avoided} of {rebalances} rebalances"] if avoided else []
     parts += [f"{format_span(unread)} unread"] if unread else []
+    if not parts:
+        number = len(change.savings)
+        parts = [f"{number} incident{'' if number == 1 else 's'}"]
     return f"{name_of(change)} would have avoided {', '.join(parts)} {_within(seconds)}"
 
 

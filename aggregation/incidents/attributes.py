@@ -64,6 +64,8 @@ class Attributes:
         default_factory=lambda: defaultdict(list)
     )
     """The same by member, by time."""
+    latest_process: dict[_Key, str] = field(default_factory=dict)
+    """The member id of the process that was the last to get partitions, by static member."""
     session_timeout_s: dict[_Key, float] = field(default_factory=dict)
     """Of members of classic groups."""
     broker_session_s: dict[str, float] = field(default_factory=dict)
@@ -88,10 +90,7 @@ class Attributes:
         before = record.before or ""
         match record.field:
             case "partitions":
-                owned = frozenset(parse_partitions(record.after))
-                change = Ownership(parse_time(record.ts), member, owned)
-                self.ownership.append(change)
-                insort(self.changes_of_member[member], change, key=lambda each: each.at)
+                self._add_partitions(record, member)
             case "max.poll.interval.ms" if is_number(after):
                 self.max_poll_interval_s[member] = int(after) / 1000
             case "software" | "removed_by":
@@ -103,6 +102,17 @@ class Attributes:
                 self.lag_steps.append(LagStep(parse_time(record.ts), int(before), int(after)))
             case "assignor" | "version" | "image":
                 self._add_label(record.field, record, after)
+
+    def _add_partitions(self, record: Sample, member: _Key) -> None:
+        owned = frozenset(parse_partitions(record.after))
+        if record.group_instance_id and record.member_id:
+            process = self.latest_process.setdefault(member, record.member_id)
+            if not owned and process != record.member_id:
+                return  # what it gives up, the other process with its id has got before
+            self.latest_process[member] = record.member_id
+        change = Ownership(parse_time(record.ts), member, owned)
+        self.ownership.append(change)
+        insort(self.changes_of_member[member], change, key=lambda each: each.at)
 
     def _add_end(self, record: Sample, member: _Key) -> None:
         """Take the end of a member, before the others notice it: its close, or its last request."""

@@ -159,9 +159,14 @@ def _rebalance_of(gap: Gap, spans: Sequence[_Span], starts: Sequence[float]) -> 
 
 
 def _exits(drafts: Sequence[Draft], attributes: Attributes) -> Iterator[_Exit]:
-    """Yield that a member that went has nothing any more."""
+    """Yield that a member that went has nothing any more.
+
+    A fenced one is no loss: another process has its id, and with it its partitions.
+    """
     for draft in drafts:
         for departure in draft.all_departures:
+            if departure.how is DepartureMode.FENCED:
+                continue
             at = attributes.stop_of(departure)
             yield _Exit(at, departure.at, departure.member.key, draft)
 

@@ -13,7 +13,7 @@ import time
 from queue import Empty, SimpleQueue
 from threading import Thread
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 _POLL_S = 0.1
 
@@ -36,7 +36,12 @@ class Member:
     def run(self) -> None:
         Thread(target=self._listen, daemon=True).start()
         while True:
-            has_failed = self._consumer.poll(_POLL_S) is not None  # there are no records
+            message = self._consumer.poll(_POLL_S)
+            has_failed = message is not None  # there are no records
+            error = message.error() if message is not None else None
+            if error is not None and error.code() == KafkaError._FATAL:
+                report("fenced")
+                return
             time.sleep(self._work_s if self._read and not has_failed else 0.0)
             try:
                 command, _, argument = self._commands.get_nowait().partition(" ")

@@ -8,7 +8,7 @@ from aggregation.counterfactuals.change import Change, Confidence
 from aggregation.counterfactuals.changes import find_changes
 from aggregation.counterfactuals.facts import Absence, IncidentFacts
 from aggregation.counterfactuals.lines import PROBING_INTERVAL
-from aggregation.counterfactuals.sentences import name_of
+from aggregation.counterfactuals.sentences import describe_change, name_of
 from aggregation.incidents.settings import ClientKind
 from tests.aggregation.counterfactuals.given import H, K, incident
 
@@ -26,6 +26,24 @@ def test_two_processes_with_one_id_need_two() -> None:
     assert (change.rebalances_avoided, change.unread_avoided_s) == (2, 12.0)
     assert change.confidence is Confidence.HIGH
     assert "group.instance.id" in dict(change.lines)["librdkafka"]
+
+
+def test_ids_are_proposed_though_no_time_was_lost() -> None:
+    """The other process gets the partitions at once, but one of the two never works for long."""
+    costs_nothing: dict[str, Any] = {"unread_s": 0.0, "rebalances": 0, "is_static": True}
+    fenced = [incident(name, K.FENCED, **costs_nothing) for name in "fg"]
+    dear = [
+        incident(
+            f"{kind}{n}", kind, members=(f"{program}-{n}",), unread_s=90.0, started_at=60.0 * n
+        )
+        for kind in (K.ENFORCED, K.POLL_TIMEOUT, K.SESSION_EXPIRED, K.RESTART, K.MEMBER_JOINED)
+        for n, program in enumerate(("orders", "billing"))
+    ]
+    change = changes(*fenced, *dear)["group.instance.id"]
+    assert (change.proposed, change.rebalances_avoided) == ("one id for each process", 0)
+    assert describe_change(change, 0, 60.0) == (
+        "group.instance.id (one id for each process) would have avoided 2 incidents in 60 s"
+    )
 
 
 def test_programs_with_a_group_each_do_not_stop_each_other() -> None:

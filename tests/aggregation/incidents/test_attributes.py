@@ -98,3 +98,17 @@ def test_member_whose_successor_came_first_rests_on_the_default_too(
         member=M1, how=DepartureMode.EXPIRED, at=AT, is_silent=False, expired_at=expired_at
     )
     assert attributes(OWNED).assumes_session(replaced) == (expired_at is not None)
+
+
+def test_process_that_was_replaced_gives_up_nothing() -> None:
+    """Another one took its instance id, and has its partitions; its own close comes later."""
+    owned = replace(OWNED, group_instance_id="i1", member_id="first")
+    taken = replace(owned, id="2", member_id="second", ts=format_time(AT - 50.0))
+    closed = replace(owned, id="3", after="", ts=format_time(AT - 40.0))
+    left = replace(taken, id="4", after="", ts=format_time(AT - 20.0))
+    found = attributes(owned, taken, closed, left)
+    assert [(each.at - AT, len(each.owned)) for each in found.ownership] == [
+        (-100.0, 1),
+        (-50.0, 1),
+        (-20.0, 0),
+    ]

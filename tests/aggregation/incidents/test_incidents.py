@@ -74,6 +74,11 @@ def reads(at: float, member: Member, *partitions: str) -> Signal:
     return replace(signal(SignalKind.SEEN, at, member), assigned=partitions)
 
 
+def joined(at: float, member: Member) -> list[Signal]:
+    """Return a join without a rebalance, as a static member's."""
+    return [signal(kind, at, member) for kind in (SignalKind.JOIN, SignalKind.SYNC)]
+
+
 def leave_of_a(at: float) -> list[Signal]:
     return [left(at, A, "closed"), *round_of(2, at + 1, B, C)]
 
@@ -583,6 +588,28 @@ class TestKinds:
 
         assert kinds([found]) == [(K.FENCED, ["a"])]
         assert went(found) == [("a", DepartureMode.FENCED, False)]
+
+    @pytest.mark.parametrize("gives_up", [True, False])
+    def test_process_that_took_the_id_of_another_has_its_partitions(self, gives_up: bool) -> None:
+        """The fenced process gives up what it had when it closes; it comes back 30 s later."""
+        first = replace(A, group_instance_id="i1", member_id="i1-1")
+        second = replace(first, member_id="i1-2", client_id="d", origin="d", host="h-d")
+        again = replace(first, member_id="i1-3")
+        fenced = "Heartbeat answered FENCED_INSTANCE_ID"
+
+        (found,) = incidents(
+            *joined(90.0, first),
+            reads(90.1, first, "t-0"),
+            *joined(99.8, second),
+            reads(99.9, second, "t-0"),
+            signal(SignalKind.FAIL, 100.0, first, reason=fenced),
+            *([reads(105.0, first)] if gives_up else []),
+            reads(130.0, again, "t-0"),
+            now=140.0,
+        )
+
+        assert kinds([found]) == [(K.FENCED, ["a"])]
+        assert found.cost.unread_partition_seconds == 0.0
 
     def test_rebalance_without_a_visible_cause_is_unknown(self) -> None:
         (found,) = incidents(*round_of(2, 100.0, A, B, C))
