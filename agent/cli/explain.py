@@ -36,6 +36,11 @@ Examples:
   rebalance-agent replay --source logs --signals app.log | rebalance-agent explain payments --from -
 """
 
+_REPLAY = (
+    "rebalance-agent replay --source logs|broker_log|stats|pcap --signals FILE"
+    " | rebalance-agent explain GROUP --from -"
+)
+
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("group")
@@ -145,9 +150,12 @@ def _explain_records(
     if found.malformed:
         click.echo(f"{found.malformed} lines were no record and were left out", err=True)
     if all(record.kind is SampleKind.AGENT for record in found.records):
-        near = get_close_matches(group, found.groups)
-        known = ", ".join(near or sorted(found.groups)[:5]) or "none"
+        seen = found.groups - {""}  # it is that of an agent's own records
+        near = get_close_matches(group, seen)
+        known = ", ".join(near or sorted(seen)[:5]) or "none"
         nothing = f"no record of group {group!r}; groups that were seen: {known}"
+        if found.malformed and not found.records:
+            nothing += f"\nno line is a record; of a log or a capture, say: {_REPLAY}"
         raise RecordsError("\n".join([*found.faults, nothing]))
     analysis = analyze(found.records)
     if since_s is not None:

@@ -176,6 +176,15 @@ def test_where_nothing_is_known_what_could_not_be_read_is_told_too(tmp_path: Pat
     ]
 
 
+def test_a_log_in_place_of_records_is_named(tmp_path: Path) -> None:
+    (tmp_path / "app.log").write_text("[Consumer clientId=a, groupId=g] Successfully joined\n")
+
+    found = explain("g", "--from", str(tmp_path / "app.log"))
+
+    assert found.exit_code == 1
+    assert "no line is a record; of a log or a capture, say: rebalance-agent replay" in found.stderr
+
+
 def test_lines_on_stdin() -> None:
     assert LAST in explain("g", "--from", "-", stdin=LINES).stdout
 
