@@ -119,7 +119,6 @@ def html_page(report: Report) -> str:
     return _template().render(
         report=report,
         days=f"{format_days(report.period)} ({report.zone})",
-        lead=plain(" ".join(report.sentences)),
         worst=[_worst(row) for row in report.worst],
         slo=[objective_words(row) for row in report.tables["slo"][:_OBJECTIVES_SHOWN]],
         kept=sum(row["met"] is True for row in report.tables["slo"]),
@@ -139,6 +138,7 @@ def _template() -> Template:
         finalize=_finalize,
     )
     environment.filters["seconds"] = format_seconds
+    environment.filters["capital"] = lambda text: text[:1].upper() + text[1:]
     return environment.get_template("page.html")
 
 

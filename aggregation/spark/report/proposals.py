@@ -9,7 +9,7 @@ and the files ``changes`` have those of all groups.
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 
 import pyarrow as pa
 
@@ -74,6 +74,15 @@ class Proposal:
     """Lines to paste, by the client that they are for."""
     curve: tuple[CurvePoint, ...] = ()
     """Of a timeout: its candidates, by length."""
+
+    @property
+    def steps(self) -> Sequence[CurvePoint]:
+        """The points of the curve at which the outcome changes."""
+
+        def outcome(point: CurvePoint) -> tuple[int, float | None, float]:
+            return point.rebalances_avoided, point.unread_avoided_s, point.later_s
+
+        return [next(points) for _, points in groupby(self.curve, outcome)]
 
     @property
     def now_text(self) -> str:

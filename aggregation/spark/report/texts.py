@@ -82,15 +82,15 @@ def describe_proposal(change: Proposal) -> str:
 
 def _markdown_lines(change: Proposal) -> Iterator[str]:
     """Yield curve and lines to paste, indented as parts of an item of a list."""
-    if change.curve:
+    if len(change.steps) > 1:
         rows = [
             {
                 "timeout": format_seconds(point.timeout_s),
                 "rebalances avoided": point.rebalances_avoided,
                 "unread avoided": _seconds_or_not(point.unread_avoided_s),
-                "deaths noticed later by": format_seconds(point.later_s),
+                "gone members noticed later by": format_seconds(point.later_s),
             }
-            for point in change.curve
+            for point in change.steps
         ]
         yield indent(f"\n{_table(rows)}\n", _ITEM)
     if change.lines:

@@ -393,9 +393,34 @@ def test_value_now_is_of_a_setting_that_has_one(setting: str, now: str | None, w
     found = report(proposals=[a_proposal(setting=setting, now=now)])
     for text in (markdown(found).replace("\\", ""), plain_mail(found), html_page(found)):
         shown = re.sub("</?code>", "", text)
-        about = [line for line in shown.splitlines() if "it would have avoided rebalances" in line]
+        about = [line for line in shown.splitlines() if "The price: none." in line]
         assert words in about[0]
         assert " now" in about[0] if words else " now" not in about[0]
+
+
+def test_of_a_curve_the_points_are_shown_at_which_the_outcome_changes() -> None:
+    curve = tuple(
+        CurvePoint(timeout_s=t, rebalances_avoided=n, unread_avoided_s=None, later_s=0.0)
+        for t, n in ((45.0, 4), (46.0, 4), (50.0, 6), (51.0, 6))
+    )
+    found = report(proposals=[a_proposal(curve=curve)])
+    for text in (markdown(found), html_page(found)):
+        assert ("45 s" in text, "46 s" in text, "50 s" in text, "51 s" in text) == (
+            (True, False) * 2
+        )
+    alone = report(proposals=[a_proposal(curve=curve[:2])])
+    for text in (markdown(alone), html_page(alone)):
+        assert "rebalances avoided" not in text
+
+
+def test_the_first_screen_links_each_change_to_its_details() -> None:
+    page = html_page(report(proposals=[a_proposal(), a_proposal(group="h")]))
+    first, details = page.split('<section id="first-changes">')
+    for number in (1, 2):
+        assert f'href="#change-{number}"' in first
+        assert f'id="change-{number}"' in details
+    assert "The price" not in first
+    assert "The price" in details
 
 
 def test_lines_of_a_mail_are_lines_in_html() -> None:
