@@ -12,7 +12,13 @@ from aggregation.incidents.model import IncidentKind
 from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.root_cause import Certainty, find_removals
-from aggregation.rebalances.segments import DROPPED_GROUP, MemberRef, Segment, Step
+from aggregation.rebalances.segments import (
+    DROPPED_GROUP,
+    MemberRef,
+    Segment,
+    Step,
+    is_inferred_leave,
+)
 from metrics.model.sample import Outcome, Scope
 from metrics.model.signals import streams_thread
 from metrics.model.status import RebalanceStatus
@@ -147,11 +153,13 @@ def _of_segment(segment: Segment) -> Iterator[Cause]:
 def _exit(segment: Segment) -> Cause:
     last = segment.steps[-1] if segment.steps else None
     is_left = segment.outcome is Outcome.LEFT
+    reason = None if last is None else last.reason
     return Cause(
         kind=IncidentKind.MEMBER_LEFT if is_left else IncidentKind.POLL_TIMEOUT,
         at=segment.ended_at,
         member=segment.member,
-        reason=None if last is None else last.reason,
+        reason=reason,
+        certainty=Certainty.INFERRED if is_inferred_leave(reason) else Certainty.SEEN,
         source=segment.source,
     )
 

@@ -31,7 +31,7 @@ from aggregation.rebalances.departures import Departure, DepartureKind
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
 from aggregation.rebalances.root_cause import EXPIRY_WAIT_S, Certainty
-from aggregation.rebalances.segments import MemberRef, Segment
+from aggregation.rebalances.segments import MemberRef, Segment, is_inferred_leave
 from metrics.model.sample import Outcome
 from metrics.model.signals import streams_thread
 from metrics.model.status import RebalanceStatus
@@ -552,7 +552,8 @@ class GroupHistory:
             departure = replace(departure, closed_at=closed_at)
         draft.depart(departure)
         place = place_key(departure.member)
-        if place not in self.gone_places and departure.how in _ENDS:
+        is_end = departure.how in _ENDS and not is_inferred_leave(draft.reason)
+        if place not in self.gone_places and is_end:
             self.steps[place].append((departure.at, draft))
         self.gone_places.add(place)
         if departure.returned_at is None:
@@ -583,6 +584,9 @@ class GroupHistory:
         self.replaced.add(member.key)
         away.draft.bring_back(away.member, at)
         is_other = place_key(away.member) != place_key(member)
+        if away.draft.kind is IncidentKind.MEMBER_LEFT and is_inferred_leave(away.draft.reason):
+            away.draft.kind = IncidentKind.RESTART  # its process has gone on: no rollout, no loop
+            return
         is_restart = away.how is DepartureMode.LEFT or away.is_closed or is_other
         if is_restart and away.draft.kind in {
             IncidentKind.MEMBER_LEFT,

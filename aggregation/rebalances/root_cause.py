@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S, RebalanceSegments
-from aggregation.rebalances.segments import MemberRef, Segment, Step
+from aggregation.rebalances.segments import MemberRef, Segment, Step, is_inferred_leave
 from metrics.model.sample import Outcome, Scope
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import ADMIN_SOURCES, BROKER_SOURCES, GAP_SOURCES
@@ -67,7 +67,7 @@ def find_seen_trigger(round_: RebalanceSegments) -> Trigger | None:
         return None
     removal = removal_of(round_, step.member) if code is RebalanceStatus.UNKNOWN_MEMBER else None
     return Trigger(
-        certainty=Certainty.SEEN,
+        certainty=Certainty.INFERRED if is_inferred_leave(step.reason) else Certainty.SEEN,
         at=step.at if removal is None else removal.at,
         member=step.member,
         code=code,

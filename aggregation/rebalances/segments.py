@@ -5,15 +5,24 @@ the round in which it gets its assignment, and, where it left or was dropped, th
 went, which belongs to the rebalance of those who stay. An open episode lasts until now.
 """
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from metrics.model.sample import UNEXPLAINED, Outcome, Sample, SampleKind, Scope, parse_time
+from metrics.model.sample import (
+    NO_REASON_BACK,
+    UNEXPLAINED,
+    Outcome,
+    Sample,
+    SampleKind,
+    Scope,
+    parse_time,
+)
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import BROKER_SOURCES
 
@@ -23,6 +32,7 @@ _SAME_LEAVE_S = 1.0
 """A log's line about a drop and the leave on the wire are of the same moment."""
 _REMOVAL_S = 0.1
 """A coordinator that removes a member begins the others' rebalance within milliseconds."""
+_RETURNED = re.compile(rf"{NO_REASON_BACK} (?P<s>\d+(?:\.\d+)?) s later")
 JOINED = "joined"
 """Field of a change: the member has sent its join for the rebalance that runs."""
 _CODES = tuple(RebalanceStatus)
@@ -132,7 +142,7 @@ def segments(records: Sequence[Sample], now: float) -> list[Segment]:
     chains: dict[tuple[object, ...], list[Sample]] = defaultdict(list)
     notes: list[Segment] = []
     for record in records:
-        if record.episode is None:
+        if record.episode is None or is_inferred_leave(record.reason):
             notes += _note(record)
         else:
             chains[record.scope, record.client_id, record.episode].append(record)
@@ -149,34 +159,86 @@ def is_unexplained(reason: str | None) -> bool:
     return reason is not None and reason.startswith(UNEXPLAINED)
 
 
+def is_inferred_leave(reason: str | None) -> bool:
+    """Check for the words of a leave whose cause is known by the member's return alone."""
+    return reason is not None and _RETURNED.match(reason) is not None
+
+
 def _take_late_drops(found: list[Segment], notes: list[Segment]) -> list[Segment]:
-    """Return all segments; a drop that a log reported late explains the leave without a reason.
+    """Return all segments; what was reported late explains the leave without a reason.
 
     On the wire a close and a drop are the same request below 3.2, and it waits for the log some
-    seconds only. A line that is read later moves nothing, and is noted.
+    seconds only. A line that is read later moves nothing, and is noted. So is the member's return,
+    which shows on the wire that its process has gone on.
     """
-    if not any(map(_is_drop, notes)):
-        return found + notes
     leaves: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, left in enumerate(found):
-        if left.outcome is Outcome.LEFT and not any(step.reason for step in left.steps):
+        if left.outcome is Outcome.LEFT and left.steps and not left.steps[-1].reason:
             leaves[left.member.key].append(number)
+    if not leaves:
+        return found + [note for note in notes if not _is_return(note)]
+    merged = _merge_printed_late(found, leaves)
     others: list[Segment] = []
     for note in notes:
-        of_member = leaves[note.member.key] if _is_drop(note) else []
-        near = (n for n in of_member if abs(found[n].started_at - note.started_at) <= _SAME_LEAVE_S)
+        of_member = leaves[note.member.key] if _explains_leave(note) else []
+        returned = _RETURNED.match(note.steps[0].reason or "") if note.steps else None
+        at = note.started_at - (float(returned["s"]) if returned else 0.0)
+        near = (n for n in of_member if abs(found[n].ended_at - at) <= _SAME_LEAVE_S)
         place = next(near, None)
-        if place is None:
+        if place is not None:
+            of_member.remove(place)
+            found[place] = _explain(found[place], note.steps[0])
+        elif returned is None:  # else another source has explained the leave
             others.append(note)
-            continue
-        of_member.remove(place)
-        steps = (replace(note.steps[0], masked=False),)
-        found[place] = replace(found[place], steps=steps, outcome=None)
-    return found + others
+    return [each for number, each in enumerate(found) if number not in merged] + others
 
 
-def _is_drop(note: Segment) -> bool:
-    return bool(note.steps) and note.steps[0].code is DROPPED_GROUP
+def _explain(left: Segment, step: Step) -> Segment:
+    """Return the leave with its late cause."""
+    steps = (*left.steps[:-1], replace(step, at=left.ended_at, masked=False))
+    outcome = None if step.code is DROPPED_GROUP else left.outcome
+    return replace(left, steps=steps, outcome=outcome)
+
+
+def _merge_printed_late(
+    found: list[Segment], leaves: Mapping[tuple[str, ...], list[int]]
+) -> set[int]:
+    """Explain a member's leave by the drop that it reports on its return; return such drops.
+
+    A member that has left cannot be dropped. confluent-kafka-python prints what librdkafka has said
+    at the next poll, right before the join.
+    """
+    merged: set[int] = set()
+    for numbers in _number_by_member(found, leaves):
+        for before, number, after in zip(numbers, numbers[1:], numbers[2:], strict=False):
+            went, back = found[number], found[after]
+            is_drop = went.is_exit and bool(went.steps) and went.steps[-1].code is DROPPED_GROUP
+            of_member = leaves[went.member.key]
+            if is_drop and before in of_member and back.started_at == went.out_until:
+                of_member.remove(before)
+                found[before] = _explain(found[before], went.steps[-1])
+                found[after] = replace(back, started_at=went.started_at)
+                merged.add(number)
+    return merged
+
+
+def _number_by_member(
+    found: Sequence[Segment], members: Container[tuple[str, ...]]
+) -> Iterable[list[int]]:
+    """Return the places of the segments of some members, in the order of their ends."""
+    by_member: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number in sorted(range(len(found)), key=lambda number: found[number].ended_at):
+        if found[number].member.key in members and found[number].scope is Scope.CONSUMER:
+            by_member[found[number].member.key].append(number)
+    return by_member.values()
+
+
+def _is_return(note: Segment) -> bool:
+    return any(is_inferred_leave(step.reason) for step in note.steps)
+
+
+def _explains_leave(note: Segment) -> bool:
+    return _is_return(note) or any(step.code is DROPPED_GROUP for step in note.steps)
 
 
 def _note(record: Sample) -> list[Segment]:

@@ -98,7 +98,7 @@ def signals(
         requests += isinstance(event, DecodedRequest)
         yield from decode(event)
     if last_at:
-        yield Tick(last_at)
+        yield Tick(last_at, tuple(disconnects.take_all()))
     return requests
 
 

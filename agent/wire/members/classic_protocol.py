@@ -26,6 +26,7 @@ from agent.wire.members import kip800_reasons as reasons
 from agent.wire.members.error_codes import ErrorMeaning, describe_error, interpret_error
 from agent.wire.members.member import (
     EMPTY,
+    KAFKAJS_ASSIGNOR,
     RevokeProgress,
     WireMember,
     describe_topics,
@@ -36,9 +37,8 @@ from metrics.model.sample import clip_reason
 from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 
-_EAGER = {"range", "roundrobin", "sticky", "RoundRobinAssigner"}
-"""Assignors of the eager protocol: owned partitions were revoked before the join. The last one is
-kafkajs's."""
+_EAGER = {"range", "roundrobin", "sticky", KAFKAJS_ASSIGNOR}
+"""Assignors of the eager protocol: owned partitions were revoked before the join."""
 _JAVA = "apache-kafka-java"
 _CONSUMER, _CONNECT = "consumer", "connect"
 _T = TypeVar("_T")
@@ -76,6 +76,7 @@ def handle_join_request(
 ) -> list[Signal]:
     """Return the cause of a join, as far as the request shows it."""
     subscription, info = metadata
+    returned = member.report_return(None if subscription is None else subscription.topics, at)
     out = _find_cause(member, join, subscription, at)
     if subscription is not None:
         member.topics, member.owned = share_topics(subscription.topics), subscription.owned or EMPTY
@@ -84,13 +85,15 @@ def handle_join_request(
         *others, last = out or member.report_alive(at)
         out = [*others, replace(last, joins=True)]
     is_new = not join.member_id and join.instance_id is None  # its partitions went to others
+    if is_new or not member.is_rdkafka:
+        member.joined_at = at
     if member.assigned and (is_new or member.identity.assignor in _EAGER):
         out.append(member.build_signal(SignalKind.SEEN, at, assigned=()))
     if is_new:
         member.assigned = ()
     member.has_left, member.awaits_sync = False, True
     member.revocation = RevokeProgress.NONE
-    return out
+    return returned + out
 
 
 def _find_cause(

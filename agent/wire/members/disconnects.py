@@ -24,6 +24,13 @@ class DisconnectTracker:
             self._disconnected_at.pop(member.identity.origin, None)
             self._disconnected_at[member.identity.origin] = at
 
+    def take_all(self) -> list[str]:
+        """Return all origins that have lost their connections: nothing more will come."""
+        connected = self.registry.list_connected_origins()
+        lost = [stream for stream in self._disconnected_at if stream not in connected]
+        self._disconnected_at.clear()
+        return lost
+
     def take_expired(self, now: float) -> list[str]:
         """Return the origins that have ended; each once."""
         late = [stream for stream, at in self._disconnected_at.items() if now >= at + RECONNECT_S]

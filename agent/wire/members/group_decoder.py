@@ -107,6 +107,8 @@ class GroupDecoder:
                 member = self.registry.resolve(
                     request, message.group, message.member_id, message.instance_id
                 )
+                if isinstance(message, CommitRequest):
+                    member.record_commit(request.at)
                 self._remember(request, member, message)
         return []
 

@@ -51,9 +51,12 @@ def _handle_join(member: WireMember, heartbeat: GroupHeartbeatRequest, at: float
     member.has_left = False
     if was_member:  # its 3 or 4 began the round, or was lost
         return member.report_alive(at)
+    returned = member.report_return(heartbeat.subscription, at)
+    member.joined_at = at
     if heartbeat.instance_id is None:
         member.assigned = ()
-    return member.report_cause(RebalanceStatus.NEW_MEMBER, at, "joins with member epoch 0")
+    joined = member.report_cause(RebalanceStatus.NEW_MEMBER, at, "joins with member epoch 0")
+    return returned + joined
 
 
 def _compare_subscription(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from agent.wire.codec.messages import HostPort, Partition, Partitions
 from agent.wire.codec.streams_user_data import SubscriptionInfo
 from agent.wire.connection import ConnectionDecoder
-from metrics.model.sample import clip_reason
+from metrics.model.sample import NO_REASON_BACK, clip_reason
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
 
@@ -21,6 +21,18 @@ _NAMED_MAX = 5_000
 """More than a member has as a rule; a hostile leader may assign 250,000 of 255 characters."""
 
 
+_POLLING = ("apache-kafka-java", "rdkafka", "kafka-python", "aiokafka")
+"""Software that leaves by itself when its poll interval expires; franz-go and sarama do not."""
+_RDKAFKA = "rdkafka"
+_BACKGROUND_COMMIT_S = 5.0
+"""librdkafka commits in the background, so long after the poll (auto.commit.interval.ms)."""
+_AT_ONCE_S = 0.5
+"""With KIP-848 librdkafka leaves at the first poll behind the interval, and joins at once."""
+_TIMER_S = 1.0
+"""A client may find its poll interval expired this much sooner, seen from its last request."""
+KAFKAJS_ASSIGNOR = "RoundRobinAssigner"
+
+
 class RevokeProgress(Enum):
     """Progress of an eager member between the news of a rebalance and its JoinGroup."""
 
@@ -29,6 +41,16 @@ class RevokeProgress(Enum):
     """It has committed, as a Java consumer does right before its revoke callback."""
     RUNS = auto()
     """Nothing but heartbeats has followed: the callback runs, and nobody reads its partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class SilentLeave:
+    """A leave without a reason that may be a drop. ``at`` is Unix seconds."""
+
+    at: float
+    topics: frozenset[str] | None
+    is_drop: bool
+    """The member used to commit, and had stopped."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -51,6 +73,11 @@ class WireMember:
     """Its partitions since the last rebalance; None: not known."""
     counted_partitions: int = 0
     """Its part of the registry's partitions."""
+    joined_at: float = 0.0
+    """When its application last joined within a poll (Unix seconds)."""
+    committed_at: float | None = None
+    """The same of its commits; None: none since it joined."""
+    silent_leave: SilentLeave | None = None
     # classic protocol
     topics: frozenset[str] | None = None
     """Its subscribed topics (`share_topics`)."""
@@ -135,9 +162,53 @@ class WireMember:
         """Return the user's leave; once, however many connections show it."""
         if self.has_left:
             return self.report_alive(at)
+        left = self._leave_silently(at) if reason is None else None
         self.end_membership()
+        self.silent_leave = left
         self.reported_causes = EMPTY
         return [self.build_signal(SignalKind.LEAVE, at, reason=reason)]
+
+    def record_commit(self, at: float) -> None:
+        """Remember a commit: its application polled right before, or librdkafka waited a little."""
+        self.committed_at = at - (_BACKGROUND_COMMIT_S if self.is_rdkafka else 0.0)
+
+    @property
+    def is_rdkafka(self) -> bool:
+        """Whether its client joins and commits in the background."""
+        return _RDKAFKA in (self.identity.software or "")
+
+    def _leave_silently(self, at: float) -> SilentLeave | None:
+        """Return what explains a leave without a reason, where the poll interval may have ended.
+
+        No client polls, and so joins or commits, within the interval before.
+        """
+        interval_s, software = self.identity.max_poll_interval_s, self.identity.software
+        is_polling = software is None or any(name in software for name in _POLLING)
+        if interval_s is None or not is_polling or self.identity.assignor == KAFKAJS_ASSIGNOR:
+            return None
+        if at - max(self.joined_at, self.committed_at or 0.0) < interval_s - _TIMER_S:
+            return None
+        topics = self.topics if self.subscription is None else self.subscription
+        return SilentLeave(at, topics, is_drop=self.committed_at is not None)
+
+    def report_return(self, topics: frozenset[str] | None, at: float) -> list[Signal]:
+        """Return the probable cause of a leave, on a connection that has stayed open.
+
+        A consumer that is closed closes its connections. This one was dropped, or it unsubscribed
+        and subscribed again; if it used to commit, it would have done so before.
+        """
+        left, self.silent_leave = self.silent_leave, None
+        if left is None or left.topics != topics:
+            return []
+        back = f"{NO_REASON_BACK} {at - left.at:.1f} s later on the same connection"
+        is_at_once = self.is_rdkafka and at - left.at <= _AT_ONCE_S
+        if is_at_once and self.identity.group_type == "consumer":
+            status, why = RebalanceStatus.DROPPED_GROUP, ", as librdkafka after a poll timeout"
+        elif left.is_drop:
+            status, why = RebalanceStatus.DROPPED_GROUP, "; no commit for the poll interval"
+        else:
+            status, why = RebalanceStatus.USER_REQUESTED, ": a poll timeout, or unsubscribe()"
+        return [self.build_signal(SignalKind.NOTE, at, status=status, reason=back + why)]
 
     def end_membership(self) -> None:
         """Forget the state of a membership."""
@@ -146,7 +217,7 @@ class WireMember:
         self.owned, self.follow_up = EMPTY, RebalanceStatus.NONE
         self.revocation = RevokeProgress.NONE
         self.topics, self.streams_info = None, None  # a later join is a new member's
-        self.assigned = ()
+        self.assigned, self.committed_at = (), None
         self._reset_heartbeats()
 
     def reset(self) -> None:
@@ -154,6 +225,7 @@ class WireMember:
         self.topics, self.owned, self.streams_info = None, EMPTY, None
         self.follow_up, self.revocation = RebalanceStatus.NONE, RevokeProgress.NONE
         self.reported_causes = EMPTY
+        self.silent_leave = None
         self._reset_heartbeats()
 
     def _reset_heartbeats(self) -> None:

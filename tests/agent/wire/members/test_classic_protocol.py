@@ -1,11 +1,15 @@
 """The classic protocol: what sets which code, and what is not a cause."""
 
+from datetime import timedelta
+from typing import Any, ClassVar
+
 import pytest
 from msgspec.structs import replace
 
 from metrics.model.signals import Signal, SignalKind
 from metrics.model.status import RebalanceStatus as Status
 from tests.agent.wire.frames import (
+    API_VERSIONS,
     DESCRIBE_CLUSTER,
     FIND_COORDINATOR,
     JOIN_GROUP,
@@ -626,3 +630,69 @@ def test_the_member_is_known_by_all_that_was_seen(talk: Talk) -> None:
 
 def reasons_of(signals: list[Signal]) -> list[str | None]:
     return [each.reason for each in signals if each.status]
+
+
+class TestReturns:
+    """A leave without a reason, and a join on the same connection (the interval is 300 s)."""
+
+    POLLS: ClassVar[dict[str, Any]] = {"rebalance_timeout": timedelta(minutes=5)}
+
+    def settled(self, software: str = "apache-kafka-java") -> Talk:
+        talk = Wire().connect()
+        talk.ask(API_VERSIONS, 3, client_software_name=software, client_software_version="2.8.2")
+        talk.settle(**self.POLLS)
+        return talk
+
+    def back(self, talk: Talk, after_s: float, *, new: Talk | None = None) -> list[Signal]:
+        """Leave ``after_s`` later and join again; return what the join tells."""
+        talk.wire.at += after_s
+        leave(talk)
+        talk.wire.at += 20.0
+        return (new or talk).join("", **self.POLLS)
+
+    def test_member_that_had_stopped_its_commits_was_dropped(self) -> None:
+        talk = self.settled()
+        commit(talk, 0)
+
+        (note,) = self.back(talk, 300.0)
+
+        assert (note.kind, note.status) == (SignalKind.NOTE, Status.DROPPED_GROUP)
+        assert note.reason is not None
+        assert note.reason.startswith("no reason given, back 21.0 s later on the same connection")
+
+    def test_member_that_never_committed_may_have_unsubscribed(self) -> None:
+        (note,) = self.back(self.settled(), 300.0)
+
+        assert (note.kind, note.status) == (SignalKind.NOTE, Status.USER_REQUESTED)
+        assert note.reason is not None
+        assert note.reason.endswith("a poll timeout, or unsubscribe()")
+
+    @pytest.mark.parametrize("software", ["apache-kafka-java", "confluent-rdkafka"])
+    def test_commit_within_the_interval_shows_that_it_unsubscribed(self, software: str) -> None:
+        talk = self.settled(software)
+        talk.wire.at += 300.0
+        commit(talk, 0)
+
+        assert self.back(talk, 280.0) == []
+
+    def test_librdkafka_commits_some_seconds_after_the_poll(self) -> None:
+        talk = self.settled("confluent-kafka-python 2.3.0-rdkafka")
+        commit(talk, 0)
+
+        assert len(self.back(talk, 294.0)) == 1
+
+    def test_librdkafka_joins_again_without_a_poll(self) -> None:
+        talk = self.settled("librdkafka")
+        talk.wire.at += 299.0
+        talk.settle(generation=2, **self.POLLS)
+
+        assert self.back(self.settled(), 290.0) == []
+        assert len(self.back(talk, 1.0)) == 1
+
+    def test_another_connection_is_another_process(self) -> None:
+        talk = self.settled()
+
+        assert self.back(talk, 300.0, new=talk.wire.connect()) == []
+
+    def test_client_without_a_poll_interval_is_not_dropped(self) -> None:
+        assert self.back(self.settled("sarama"), 300.0) == []
