@@ -206,20 +206,28 @@ class Attributes:
 
     def _silence_of(self, departure: MemberDeparture) -> float | None:
         """Return since when a member that expired was silent, where a source has shown it."""
+        last_at = self._last_assignment_of(departure)
         found = [
             silence.since
             for silence in self.silences.get(departure.member.key, ())
-            if silence.since <= departure.at <= silence.at
+            if silence.since <= departure.at
+            # a successor that was refused came before the expiry: nothing was assigned since
+            and (departure.at <= silence.at or silence.since >= (last_at or departure.at))
         ]
         return max(found) if found and departure.how is DepartureMode.EXPIRED else None
 
     def _last_life_of(self, departure: MemberDeparture, at: float) -> float:
         """Return ``at``, but no later than the departure, nor before its last assignment."""
+        last_at = self._last_assignment_of(departure)
+        return min(departure.at, at if last_at is None else max(at, last_at))
+
+    def _last_assignment_of(self, departure: MemberDeparture) -> float | None:
+        """Return when a member that went had got partitions for the last time, if it was seen."""
         changes = self.changes_of_member.get(departure.member.key, [])
         index = bisect_right(changes, departure.at, key=lambda each: each.at) - 1
         while index > 0 and not changes[index].owned:
             index -= 1
-        return min(departure.at, max(at, changes[index].at if index >= 0 else at))
+        return changes[index].at if index >= 0 else None
 
     def count_owned(self, member: _Key, at: float) -> int:
         """Return how many partitions a member had at an instant (Unix seconds).

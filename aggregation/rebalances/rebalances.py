@@ -47,11 +47,13 @@ from aggregation.rebalances.root_cause import (
 )
 from aggregation.rebalances.segments import MemberRef, Segment, member_of
 from aggregation.rebalances.takeovers import Takeover, find_takeovers
-from metrics.model.sample import Outcome, Sample, SampleKind, parse_time
+from metrics.model.sample import Outcome, Sample, SampleKind, is_number, parse_time
 from metrics.model.status import RebalanceStatus
 
 TAKEOVER_S = 1.0
 """A member's partitions may be dated shortly before its status rose."""
+_SILENT_S = 3.0
+"""No session timeout of a share group is shorter."""
 RETURN_S = 3600.0
 """A member that comes back later than this begins something new."""
 
@@ -166,6 +168,8 @@ class _Group:
     takeovers: Sequence[Takeover] = ()
     joins: Mapping[tuple[str, ...], Sequence[float]] = field(default_factory=dict)
     """When each member asked to join (Unix seconds)."""
+    silences: Mapping[tuple[str, ...], Sequence[tuple[float, float]]] = field(default_factory=dict)
+    """Spans without a request at the end of each member (Unix seconds)."""
 
 
 def explain_rebalances(
@@ -197,6 +201,8 @@ def explain_unified(
         groups[ref].takeovers = takeovers
     for ref, joins in _read_joins(records).items():
         groups[ref].joins = joins
+    for ref, silences in _read_silences(records).items():
+        groups[ref].silences = silences
     found = [_explain(round_, groups[round_.ref], heard) for round_ in group_segments(records, now)]
     rebalances = [each for each in found if each.is_rebalance]
     came = {ref: Successors(group.came) for ref, group in groups.items()}
@@ -239,17 +245,16 @@ def _explain(
     round_: RebalanceSegments, group: _Group, heard: Mapping[str, float]
 ) -> ExplainedRebalance:
     is_rebalance, is_end = _is_rebalance(round_, group), _is_end_of_group(round_, group)
-    absent = _find_absent(round_, group, heard) if is_rebalance else []
     rejoin = find_rejoin(round_, group.failures) if group.failures else None
-    trigger = (
-        find_seen_trigger(round_)
-        or rejoin
-        or infer_root_cause(
-            round_,
-            absent,
-            frozenset(group.present),
-            is_next=min(round_.generations, default=0) in {1, group.generation + 1},
-        )
+    seen = find_seen_trigger(round_) or rejoin
+    absent = _find_absent(round_, group, heard) if is_rebalance else []
+    if is_rebalance and seen is None and round_.group_type == "share":
+        absent = _find_silent(round_, group)
+    trigger = seen or infer_root_cause(
+        round_,
+        absent,
+        frozenset(group.present),
+        is_next=min(round_.generations, default=0) in {1, group.generation + 1},
     )
     went = [d for d in departures(round_, absent) if not _is_told(d, group)]
     episode = ExplainedRebalance(
@@ -326,6 +331,34 @@ def _find_absent(
         and heard.get(agent, 0.0) >= round_.ended_at
         and not any(round_.started_at <= at <= round_.ended_at for at in group.joins.get(key, ()))
     ]
+
+
+def _find_silent(round_: RebalanceSegments, group: _Group) -> list[MemberRef]:
+    """Return the members of a share group that have sent nothing for long, and never again.
+
+    Its partitions have no owners, so nothing else shows who was removed.
+    """
+    at = round_.started_at
+    return [
+        member
+        for key, (member, _) in group.present.items()
+        if any(since + _SILENT_S <= at <= until for since, until in group.silences.get(key, ()))
+    ]
+
+
+def _read_silences(
+    records: Iterable[Sample],
+) -> dict[GroupRef, dict[tuple[str, ...], list[tuple[float, float]]]]:
+    """Return the silences of members at their ends."""
+    found: dict[GroupRef, dict[tuple[str, ...], list[tuple[float, float]]]]
+    found = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        silent_ms = record.after or ""
+        if record.field == "silent.ms" and is_number(silent_ms):
+            until = parse_time(record.ts)
+            silence = until - int(silent_ms) / 1000, until
+            found[GroupRef(record.cluster, record.group)][member_of(record).key].append(silence)
+    return found
 
 
 def _read_joins(

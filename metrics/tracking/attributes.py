@@ -52,7 +52,8 @@ def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) ->
 
 def record_end(track: Track, at: float) -> list[Sample]:
     """Return that a member with partitions is seen no more, and for how long it was silent."""
-    return [_silence(track, at)] if track.assigned and _shows_silence(track, at) else []
+    has_any = bool(track.assigned) or track.member.group_type == "share"  # which has no owners
+    return [_silence(track, at)] if has_any and _shows_silence(track, at) else []
 
 
 def _record_silence(track: Track, signal: Signal) -> list[Sample]:
@@ -63,7 +64,8 @@ def _record_silence(track: Track, signal: Signal) -> list[Sample]:
     """
     is_raise = signal.kind is SignalKind.RAISE
     is_successor = signal.status is RebalanceStatus.NEW_MEMBER and bool(track.assigned)
-    is_end = is_raise and (signal.status in _OF_FENCED or is_successor)
+    is_new_process = signal.assigned == () and bool(track.assigned)
+    is_end = is_new_process or (is_raise and (signal.status in _OF_FENCED or is_successor))
     out = [_silence(track, signal.at)] if is_end and _shows_silence(track, signal.at) else []
     if TRAITS[signal.source].sees_protocol:
         track.requested_at = max(track.requested_at, signal.at)
@@ -71,8 +73,7 @@ def _record_silence(track: Track, signal: Signal) -> list[Sample]:
 
 
 def _shows_silence(track: Track, at: float) -> bool:
-    has_owners = track.member.group_type in {"consumer", "streams"}
-    return has_owners and 0.0 < track.requested_at < at - _SILENT_S
+    return track.member.group_type != "classic" and 0.0 < track.requested_at < at - _SILENT_S
 
 
 def _silence(track: Track, at: float) -> Sample:

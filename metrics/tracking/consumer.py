@@ -153,6 +153,11 @@ class Consumer(
                 next_one.reporters = one.reporters
 
     @property
+    def sees_requests(self) -> bool:
+        """Whether a source still sees the member's requests."""
+        return any(view.attached and TRAITS[view.source].sees_protocol for view in self.views)
+
+    @property
     def is_attached(self) -> bool:
         """One of its sources is alive; else it stays only until its status ends or is lost."""
         return any(view.attached for view in self.views)

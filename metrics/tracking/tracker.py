@@ -244,12 +244,12 @@ class Tracker:
         for consumer in self._members.of_origin(origin):
             is_silent = has_watched and consumer.track.confirmed_at < at - _SILENT_S
             consumer.detach(origin, is_silent=is_silent)
+            if consumer.track.left_at is None and not consumer.sees_requests:
+                out += record_end(consumer.track, at)
             if consumer.is_attached:
                 continue
             if consumer.pending:
                 out += self._merger.release(consumer)
-            if consumer.track.left_at is None:
-                out += record_end(consumer.track, at)
             if consumer.track.status is RebalanceStatus.DROPPED_GROUP:
                 out += self._transitions.lose(consumer, at, "its source has ended")
             if self._is_gone(consumer, at):

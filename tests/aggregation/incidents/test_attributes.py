@@ -112,3 +112,18 @@ def test_process_that_was_replaced_gives_up_nothing() -> None:
         (-50.0, 1),
         (-20.0, 0),
     ]
+
+
+@pytest.mark.parametrize(("owned", "stopped_at"), [((), AT - 120.0), ((OWNED,), AT - 100.0)])
+def test_successor_that_was_refused_came_before_the_expiry(
+    owned: tuple[Sample, ...], stopped_at: float
+) -> None:
+    """A static member's dead predecessor keeps its place until its session expires."""
+    silent = change("silent.ms", "20000", "consumer")
+    before = replace(OWNED, id="before", ts=format_time(AT - 130.0))
+    expired = MemberDeparture(member=M1, how=DepartureMode.EXPIRED, at=AT - 98.0, is_silent=True)
+
+    found = attributes(before, silent, *owned)
+
+    assert found.stop_of(expired) == stopped_at
+    assert found.assumes_session(expired) is bool(owned)

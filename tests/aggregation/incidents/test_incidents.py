@@ -274,6 +274,75 @@ class TestKinds:
         assert went(first) == went(second) == [("a", DepartureMode.DROPPED, False)]
         assert [each.caused_by for each in rebalances] == [None, None]
 
+    def test_leave_is_a_drop_where_the_return_shows_it(self) -> None:
+        """On the wire a leave has no reason in most clients; it waits for none."""
+        back = signal(
+            SignalKind.NOTE,
+            120.0,
+            A,
+            status=RebalanceStatus.DROPPED_GROUP,
+            reason="no reason given, back 20.0 s later on the same connection",
+        )
+        again = round_of(3, 120.0, A, B, C, causes={"a": NEW})
+
+        (found,) = incidents(left(100.0, A), *round_of(2, 101.0, B, C), back, *again)
+
+        assert kinds([found]) == [(K.POLL_TIMEOUT, ["a"])]
+        assert found.certainty is Certainty.INFERRED
+        assert went(found) == [("a", DepartureMode.DROPPED, True)]
+
+    def test_process_that_goes_on_is_no_crash_loop(self) -> None:
+        """It left three times without a reason, and each time joined on the same connection."""
+        signals: list[Signal] = []
+        for number, at in enumerate((100.0, 150.0, 200.0)):
+            back = signal(
+                SignalKind.NOTE,
+                at + 20.0,
+                A,
+                status=RebalanceStatus.USER_REQUESTED,
+                reason="no reason given, back 20.0 s later on the same connection",
+            )
+            again = round_of(3 + 2 * number, at + 20.0, A, B, C, causes={"a": NEW})
+            signals += [left(at, A), *round_of(2 + 2 * number, at + 1.0, B, C), back, *again]
+
+        found = incidents(*signals)
+
+        assert kinds(found) == [(K.RESTART, ["a"])] * 3
+        assert {each.certainty for each in found} == {Certainty.INFERRED}
+
+    def test_drop_that_is_printed_with_the_return_explains_the_leave(self) -> None:
+        """confluent-kafka-python prints librdkafka's lines at the next poll."""
+        printed = raised(5, 119.9, A, reason="poll interval exceeded by 475ms")
+        again = round_of(3, 120.0, A, B, C, causes={"a": NEW})
+
+        (found,) = incidents(left(100.0, A), *round_of(2, 101.0, B, C), printed, *again)
+
+        assert kinds([found]) == [(K.POLL_TIMEOUT, ["a"])]
+        assert len(found.rebalances) == 2
+        assert went(found) == [("a", DepartureMode.DROPPED, True)]
+
+    @pytest.mark.parametrize(("at", "expected"), [(110.0, K.SESSION_EXPIRED), (101.0, K.UNKNOWN)])
+    def test_silent_member_of_a_share_group_has_expired(
+        self, at: float, expected: IncidentKind
+    ) -> None:
+        """Its partitions have no owners: the end of its connections shows it."""
+        a, b, c = (replace(each, group_type="share") for each in (A, B, C))
+        start = round_of(1, 0.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW})
+        others = [raised(1, at, each) for each in (b, c)]
+        ends = [signal(SignalKind.SYNC, at + 0.5, each, generation=2) for each in (b, c)]
+        found = records(*start, *others, *ends)
+        (silence,) = lags((160.0, 0, 0))
+        of_a = {"field": "silent.ms", "after": "60000", "group_type": "share"}
+        silence = replace(
+            silence, **of_a, scope=Scope.CONSUMER, subject="member", client_id="a", host=A.host
+        )
+
+        (_, incident) = analyze([*found, silence]).incidents
+
+        assert incident.kind is expected
+        if expected is K.SESSION_EXPIRED:
+            assert went(incident) == [("a", DepartureMode.EXPIRED, False)]
+
     def test_drop_within_the_rebalance_of_another_is_its_departure(self) -> None:
         """A cause that is seen after its effect began is no cause of it."""
         (found,) = incidents(

@@ -336,6 +336,30 @@ def test_a_member_whose_connections_have_ended_has_it_too(tracker: Tracker) -> N
     assert changes(samples) == [("silent.ms", None, "49000")]
 
 
+def test_its_log_that_is_still_there_hides_nothing(tracker: Tracker) -> None:
+    log = replace(NEW, origin="/log/c1.log")
+    run(tracker, seen(0.5, log), heartbeat(1.0, "t-0"))
+
+    samples = tracker.detach(NEW.origin, 50.0)
+
+    assert changes(samples) == [("silent.ms", None, "49000")]
+
+
+def test_log_of_a_new_process_shows_it_before_its_request(tracker: Tracker) -> None:
+    run(tracker, heartbeat(1.0, "t-0"))
+
+    samples = run(tracker, msgspec.structs.replace(seen(20.0, NEW), assigned=()))
+
+    assert ("silent.ms", None, "19000") in changes(samples)
+
+
+def test_member_of_a_share_group_has_no_partitions_of_its_own(tracker: Tracker) -> None:
+    share = replace(NEW, group_type="share")
+    run(tracker, seen(1.0, share, source=WIRE))
+
+    assert changes(tracker.detach(share.origin, 50.0)) == [("silent.ms", None, "49000")]
+
+
 GONE = msgspec.structs.replace(left(2.0, NEW), source=WIRE)
 
 

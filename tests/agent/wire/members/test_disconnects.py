@@ -28,6 +28,18 @@ def test_a_member_that_does_not_come_back_ends_its_stream_once() -> None:
     assert due == [[], [_stream(talk)], []]
 
 
+def test_at_the_end_of_a_capture_all_that_are_gone_end_their_streams() -> None:
+    wire, talk, departures = _member()
+    other = wire.connect("m2")
+    other.settle("m2-a")
+    for each in (talk, other):
+        departures.record(each.connection, 100.0)
+        each.close()
+    wire.connect("m2").heartbeat("m2-a")
+
+    assert [departures.take_all(), departures.take_all()] == [[_stream(talk)], []]
+
+
 def test_a_member_that_came_back_on_another_connection_does_not() -> None:
     wire, talk, departures = _member()
     departures.record(talk.connection, 100.0)
