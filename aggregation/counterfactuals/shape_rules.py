@@ -179,6 +179,10 @@ _ORDERLY = {
 }
 
 
+_LEAST_AVOIDED, _LEAST_UNREAD_S = 2, 1.0
+"""What an initial delay has to avoid: so many rebalances, or else so long that nobody reads."""
+
+
 def propose_initial_delay(history: PastIncidents) -> Change | None:
     """Propose a longer initial delay for mass starts: joins within it are one rebalance.
 
@@ -187,7 +191,8 @@ def propose_initial_delay(history: PastIncidents) -> Change | None:
     between two joins, and a start that takes longer than a known interval is left out. Members that
     have begun to read are not stopped again, so all unread time is saved; that all of them begin
     later is the price. A group in which a first join alone stopped somebody was not empty. Where
-    more came with it, that is not recorded, so the confidence is low.
+    more came with it, that is not recorded, so the confidence is low. A single join that stopped
+    nobody for long is not worth a setting of the whole broker.
     """
     interval_s = latest(history.all, "max_poll_interval_s") or LONGEST_START_S
     starts = [
@@ -205,7 +210,8 @@ def propose_initial_delay(history: PastIncidents) -> Change | None:
         for each in start
     ]
     savings = [each for each in savings if each.rebalances]
-    if not savings:
+    unread_s = sum(each.unread_s or 0.0 for each in savings)
+    if sum(each.rebalances for each in savings) < _LEAST_AVOIDED and unread_s < _LEAST_UNREAD_S:
         return None
     longest = max(map(_longest_gap, starts))
     value = str(round(1000 * max(DEFAULT_DELAY_S, round_up(longest))))

@@ -306,12 +306,19 @@ class TestShape:
 
     def test_the_first_rebalance_of_a_start_stays_whichever_incident_has_it(self) -> None:
         first = incident("a", K.MEMBER_JOINED, rebalances=0, ended_at=100.5)
-        second = incident("b", K.MEMBER_JOINED, rebalances=2, started_at=103.0, ended_at=104.0)
+        second = incident("b", K.MEMBER_JOINED, rebalances=3, started_at=103.0, ended_at=104.0)
         change = changes(first, second)["group.initial.rebalance.delay.ms"]
-        assert change.rebalances_avoided == 1
+        assert change.rebalances_avoided == 2
+
+    def test_one_join_that_stopped_nobody_for_long_needs_no_delay(self) -> None:
+        first = incident("a", K.MEMBER_JOINED, rebalances=1, unread_s=0.0, ended_at=100.5)
+        second = incident(
+            "b", K.MEMBER_JOINED, rebalances=1, unread_s=0.04, started_at=103.0, ended_at=104.0
+        )
+        assert "group.initial.rebalance.delay.ms" not in changes(first, second)
 
     def test_delay_is_never_below_the_default(self) -> None:
-        start = incident("j", K.MEMBER_JOINED, members=("a", "b"), ended_at=100.6)
+        start = incident("j", K.MEMBER_JOINED, members=("a", "b"), rebalances=3, ended_at=100.6)
         assert changes(start)["group.initial.rebalance.delay.ms"].proposed == "3000"
 
     def test_rollout_by_halves_has_four_rebalances(self) -> None:
