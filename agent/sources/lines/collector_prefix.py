@@ -21,7 +21,9 @@ _TAG = r"(?P<tag>[\w.@/-]{1,128})"
 _POD = r"(?=[a-z\d.]+-)[a-z\d][a-z\d.-]{1,251}-(?:[a-z\d]{5}|\d{1,5})"
 _NODE = r"(?P<host>(?:\w{1,64}@)?[\w.-]{1,253})"
 _FACILITY = r"(?:(?:local\d|user|daemon|kern|auth|cron|mail|syslog)\.[a-z]{2,8} )?"
-_STAMP = r"(?=\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:|\[\d\d:\d\d:\d\d|\{\")"
+_OWN_TIME = r"(?:\d\d:\d\d:\d\d[.,]\d{3} |%\d\|\d{10}\.\d{3}\|)"
+"""An application's time without a date, or librdkafka's."""
+_STAMP = r"(?=\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:|\[\d\d:\d\d:\d\d|\{\"|" + _OWN_TIME + ")"
 """What a name stands before: the application's own time, or its object."""
 _THREAD = r"(?![\w.-]{0,64}(?:[Tt]hread|main\b|[Ww]orker|[Pp]ool|[Ee]xecutor))"
 _POD_OF_SET = r"[a-z\d][a-z\d.-]{1,230}-[a-z\d]{8,10}-[a-z\d]{5}"
@@ -63,7 +65,9 @@ _PATTERNS = {
         rf"(?P<time>{_ISO})[ \t](?P<labels>\{{(?:\w{{1,64}}=\"[^}}]{{0,4096}})?\}})[ \t]+",
     ),
     "gcloud logging --format=value, of pods": (rf"(?P<time>{_ISO})\t(?P<pod>{_POD_OF_SET})\t",),
-    "gh run view --log": (rf"(?P<name>[^\t\n]{{1,128}}\t[^\t\n]{{1,128}})\t(?P<time>{_ISO}) ",),
+    "gh run view --log": (
+        rf"(?!EVENTS\t)(?P<name>[^\t\n]{{1,128}}\t[^\t\n]{{1,128}})\t(?P<time>{_ISO}) ",
+    ),
     "RFC 5424": (
         rf"(?:\d{{1,6}} )?(?:<\d{{1,3}}>)?1 (?P<time>{_ISO}) (?P<host>\S{{1,255}}) {_TAG} ",
         r"(?P<pid>\S{1,128}) ",
@@ -132,7 +136,8 @@ _PATTERNS = {
     "a time alone, of docker logs -t and of viewers": (
         rf"\s{{0,8}}(?P<time>{_ISO}|\d{{4}}[ -]\w{{2,3}}[ -]\d\d \d\d:\d\d:\d\d",
         r"|[A-Z][a-z]{2} \d\d?, \d{4} @ \d\d:\d\d:\d\d\.\d{1,9})",
-        r"(?:\s{1,8}\| |\s{1,8}(?=\{\"|\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d))",
+        r":?(?:\s{1,8}\| |\s{1,8}(?=\{\"|\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d",
+        rf"|{_OWN_TIME}))",
     ),
     "concurrently, before an object": (r"\[(?P<name>[\w.@/-]{1,64})\] (?=\{\")",),
     "pdsh, clush, turbo, lerna and templates of stern: a name before the application's time": (
@@ -172,6 +177,8 @@ class CollectorPrefix(NamedTuple):
     pid: str
     time: str
     end: int
+    stop: int | None = None
+    """Where the collector's part behind the line begins, if it writes one."""
 
 
 def is_bare(text: str) -> bool:
@@ -214,6 +221,12 @@ def _describe(match: re.Match[str]) -> CollectorPrefix:
         within, host, pid = pid, host or pid, ""
     origin = "/".join(dict.fromkeys(part for part in (host, within) if part))
     time = found.get("time") or found.get("epoch", "")
+    is_behind = bool(found.get("time")) and match.start("time") >= match.end()
     return CollectorPrefix(
-        clip_name(origin), clip_name(host), clip_name(pid.strip("-")), time, match.end()
+        clip_name(origin),
+        clip_name(host),
+        clip_name(pid.strip("-")),
+        time,
+        match.end(),
+        match.start("time") - 1 if is_behind else None,
     )

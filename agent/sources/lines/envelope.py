@@ -60,6 +60,7 @@ _AFTER_OBJECT = " \t]},;."
 sentence."""
 _BRACES = 6
 """Closing braces that are tried as the last one of an object."""
+_QUOTES = 2
 _BYTE_ORDER_MARK = "\ufeff"
 _PLAIN = CollectorPrefix("", "", "", "", 0)
 
@@ -112,8 +113,8 @@ class Unwrapper:
             raw.decode("utf-8", "replace").rstrip("\r\n").lstrip(_BYTE_ORDER_MARK)
         )
         if is_bare(text):
-            return [LogEntry(text, None)]
-        return self._unwrap(text, _PLAIN, arrival_at, _PREFIXES)
+            return [LogEntry(_trim(text), None)]
+        return self._unwrap(_unquote(text), _PLAIN, arrival_at, _PREFIXES)
 
     def _unwrap(
         self, text: str, prefix: CollectorPrefix, arrival_at: float, left: int
@@ -134,7 +135,7 @@ class Unwrapper:
             host=found.host or prefix.host,
             time=found.time or prefix.time,
         )
-        return self._unwrap(text[found.end :], outer, arrival_at, left - 1)
+        return self._unwrap(text[found.end : found.stop], outer, arrival_at, left - 1)
 
     def _unwrap_behind(
         self, text: str, prefix: CollectorPrefix, arrival_at: float
@@ -149,6 +150,7 @@ class Unwrapper:
         return self._entries(found, prefix, None, arrival_at)
 
     def _plain(self, text: str, prefix: CollectorPrefix, arrival_at: float) -> LogEntry:
+        text = _trim(text)
         if prefix is _PLAIN:
             return LogEntry(text, None)
         at = self._reader.find(prefix.time, arrival_at) if prefix.time else None
@@ -242,6 +244,25 @@ class Unwrapper:
 
 def _strip_colours(text: str) -> str:
     return _COLOUR.sub("", text) if "\x1b" in text else text
+
+
+def _trim(text: str) -> str:
+    """Return a text without blanks at its end; one stays where a field is empty."""
+    trimmed = text.rstrip()
+    return f"{trimmed} " if trimmed.endswith(":") and trimmed != text else trimmed
+
+
+def _unquote(text: str) -> str:
+    """Return a line that is a string of JSON, as jq prints it, or the only cell of a table."""
+    inner = text.strip(" ,")
+    if len(inner) < _QUOTES or inner[0] != '"' or inner[-1] != '"':
+        return text
+    try:
+        found = msgspec.json.decode(inner, type=str)
+    except (msgspec.DecodeError, RecursionError):
+        cell = inner[1:-1].replace('""', "")
+        return text if '"' in cell else inner[1:-1].replace('""', '"')
+    return _strip_colours(found).rstrip("\r\n")
 
 
 def _decode_copied(text: str) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ from agent.sources.lines.log_file import UTF_16
 from agent.sources.lines.record_dumps import Split, find_dump
 from agent.sources.lines.tables import find_table
 from agent.sources.lines.timestamps import TimestampReader
-from agent.sources.lines.wrapped_lines import find_width, join_wrapped
+from agent.sources.lines.wrapped_lines import find_wrapping, join_wrapped
 
 Blocks = Iterator[tuple[bytes, float]]
 
@@ -59,13 +59,15 @@ _TYPOGRAPHY = (
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD_BYTES = 1 << 20
 _HEAD_LINES = 40
-"""Dated lines that decide the order at the latest; the first step forward decides at once."""
+"""Dated lines that decide the order, unless they are of one moment."""
 _COPY_BYTES = 1 << 16
 _BACKWARD_STEPS = 3
-_BACKWARD_S = 0.5
-"""Threads write out of order, by less than this."""
-_SHORT_STEPS, _SHORT_S = 2, 1.0
-"""The same of a whole log, if no step leads forward."""
+_MOMENT_S = 0.5
+"""Threads and replicas write out of order, by less than this."""
+_FORWARD_STEPS = 8
+"""Steps of one moment, beyond those that lead back, that show a log in order."""
+_SHORT_STEPS, _SHORT_S = 1, 1.0
+"""Steps back of a whole log, if no step leads forward."""
 _REVERSED_MAX_BYTES = 512 << 20
 """Longest newest-first file; a longer one is read as it is."""
 
@@ -92,9 +94,9 @@ def _as_plain_text(blocks: Blocks) -> Blocks:
     for shows, change in _COPIES:
         if shows(head):
             all_blocks = _by_lines(all_blocks, change)
-    width = find_width(head)
-    if width:
-        all_blocks = join_wrapped(all_blocks, width)
+    wrapping = find_wrapping(head)
+    if wrapping is not None:
+        all_blocks = join_wrapped(all_blocks, wrapping)
     if _TAIL_HEADER.search(head) is not None:
         all_blocks = _named_by_header(all_blocks)
     yield from all_blocks
@@ -209,8 +211,10 @@ class _Order:
     def __init__(self, timezone: str | None) -> None:
         self._reader, self._unwrapper = TimestampReader(timezone), Unwrapper(timezone)
         self._carry = b""
-        self._times: list[float] = []
-        self._forward = 0
+        self._count = 0
+        self._first_at = self._last_at = 0.0
+        self._back = self._ahead = self._far_ahead = 0
+        """Steps back and ahead; far ones lead beyond the moment."""
         self._least = _BACKWARD_STEPS
 
     def feed(self, data: bytes, arrival_at: float) -> bool | None:
@@ -220,30 +224,39 @@ class _Order:
             at = _date(line, self._reader, self._unwrapper, arrival_at)
             if at is None:
                 continue
-            if self._times and at > self._times[-1]:
-                self._forward += 1
-            self._times.append(at)
-            if self._forward and not self.is_backward:
+            self._take(at)
+            if self._is_forward:
                 return False
-            if len(self._times) >= _HEAD_LINES:
+            if self._count >= _HEAD_LINES and abs(at - self._first_at) >= _MOMENT_S:
                 return self.is_backward
         return None
+
+    def _take(self, at: float) -> None:
+        step_s = at - self._last_at if self._count else 0.0
+        self._first_at = self._first_at if self._count else at
+        self._last_at, self._count = at, self._count + 1
+        self._back += step_s < 0
+        self._ahead += step_s > 0
+        self._far_ahead += step_s >= _MOMENT_S
+
+    @property
+    def _is_forward(self) -> bool:
+        """Whether it has come beyond its begin; a step within the moment is no sign of it."""
+        gain_s = self._last_at - self._first_at
+        return gain_s >= _MOMENT_S or (gain_s > 0 and self._ahead - self._back >= _FORWARD_STEPS)
 
     def end(self, arrival_at: float) -> None:
         """Take the last line: in a short log without a step forward, fewer steps decide."""
         self.feed(b"\n", arrival_at)
-        is_far = bool(self._times) and self._times[0] - self._times[-1] >= _SHORT_S
-        if is_far and not self._forward:
+        if self._first_at - self._last_at >= _SHORT_S and not self._ahead:
             self._least = _SHORT_STEPS
 
     @property
     def is_backward(self) -> bool:
         """Whether most steps lead into the past, and far enough."""
-        pairs = zip(self._times, self._times[1:], strict=False)
-        backward = sum(later < earlier for earlier, later in pairs)
         return (
-            backward >= max(self._least, 3 * self._forward)
-            and self._times[0] - self._times[-1] >= _BACKWARD_S
+            self._back >= max(self._least, 3 * self._far_ahead)
+            and self._first_at - self._last_at >= _MOMENT_S
         )
 
 

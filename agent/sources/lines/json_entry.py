@@ -37,7 +37,7 @@ MESSAGES = (
 journald, Google Cloud, Loki, CloudWatch, Splunk, OTLP, Datadog."""
 _WRAPPERS = (
     "jsonPayload", "content", "result", "_source", "protoPayload", "@fields", "message", "map",
-    "data", "body", "logEvent", "event", "properties", "record",
+    "data", "body", "logEvent", "event", "properties", "record", "json", "logContent",
 )  # fmt: skip
 """Keys of a store's object around the application's own."""
 _INNER_WRAPPERS = ("attributes", "fields")
@@ -53,6 +53,7 @@ TIMES = (
     "Timestamp", "@t", "log_time", "receiveTimestamp", "ingestionTime", "_timestamp",
     "TimeGenerated", "TimeStamp", "Date", "Time", "dt", "__time__", "_time_", "_messagetime",
     "received_at", "EventTime", "ibm_datetime", "_ts", "TimeCreated", "Date and Time", "T",
+    "timestamp_nanos",
 )  # fmt: skip
 _LEVELS = (
     "level", "severity", "lvl", "severityText", "log.level", "levelname", "level_name", "@l",
@@ -197,15 +198,18 @@ def _read_list(found: Json) -> Iterator[Json]:
 def _read_table(found: Json) -> Iterator[Json]:
     """Yield the rows of a table whose columns are named apart.
 
-    Azure's, Elasticsearch's SQL and ES|QL, Splunk's JSON rows.
+    Azure's, Elasticsearch's SQL and ES|QL, Splunk's JSON rows, Graylog's search.
     """
     names = [str(column["name"]) for column in _dicts(found, "columns") if "name" in column]
-    fields, rows = found.get("fields"), found.get("rows", found.get("values"))
+    names += [str(column["field"]) for column in _dicts(found, "schema") if "field" in column]
+    fields = found.get("fields")
+    rows = next((found[key] for key in ("rows", "values", "datarows") if key in found), None)
     if not names and isinstance(fields, list):
         names = list(map(str, fields))
     for row in rows if names and isinstance(rows, list) else ():
         if isinstance(row, list):
-            yield dict(zip(names, row, strict=False))
+            cells = dict(zip(names, row, strict=False))
+            yield {"host": cells.get("source"), **cells} if "schema" in found else cells
 
 
 def _read_columns(rows: Any) -> Iterator[Json]:
@@ -282,6 +286,8 @@ def _read_text(found: Json, depth: int) -> JsonEntry | None:
         value = found.get(key)
         if isinstance(value, list) and key == "MESSAGE":
             value = read_text(value)
+        if key == "short_message":
+            value = _lengthen(value, found.get("full_message"))
         if isinstance(value, str):
             inner = decode(value) if depth and value.startswith("{") else None
             entry = None if inner is None else next(read_entries(inner, depth - 1), None)
@@ -291,6 +297,12 @@ def _read_text(found: Json, depth: int) -> JsonEntry | None:
             text = _add_client(text, found) if _LIBRDKAFKA in text else text
             return JsonEntry(text, found, found, level_of(found), _logger_of(found))
     return None
+
+
+def _lengthen(short: Any, full: Any) -> Any:
+    """Return the first line of GELF's whole message, where the short one is cut off."""
+    is_begin = isinstance(short, str) and isinstance(full, str) and full.startswith(short)
+    return full.partition("\n")[0] if is_begin and "\n" not in short else short
 
 
 def _add_client(text: str, found: Json) -> str:

@@ -304,15 +304,16 @@ class LineParser:
         self._choose()
         self.streams.restore(state)
 
-    def bytes_before(self) -> Iterator[tuple[bytes, int, int]]:
+    def bytes_before(self, reach: int = KEPT_BYTES) -> Iterator[tuple[bytes, int, int]]:
         """Yield (bytes, begin, end) before the current line, the nearest part first.
 
-        At most `KEPT_BYTES` each; the second one is copied on demand.
+        At most ``reach`` each, and `KEPT_BYTES` of former blocks; the second part is copied on
+        demand.
         """
         block, begin, end, before, _ = self._place
-        yield block, max(begin, end - KEPT_BYTES), end
-        if end - begin < KEPT_BYTES:
-            kept = b"".join(_add_tail(before, block, begin, end))[-KEPT_BYTES:]
+        yield block, max(begin, end - reach), end
+        if end - begin < reach:
+            kept = (b"".join(before) + block[begin:end])[-reach:]
             yield kept, 0, len(kept)
 
     def _release_block(self) -> None:
@@ -371,8 +372,14 @@ class LineParser:
                         yield from self._read_within(LogEntry(line.text, None), line, read[1].rule)
             else:
                 raw = block[start:line_end]
-                for each in self.unwrapper.unwrap(raw, arrival_at):
+                entries = self.unwrapper.unwrap(raw, arrival_at)
+                if len(entries) > 1:  # what stands above an entry may be in the same line
+                    self._place = (block, begin, line_end, self._before, self._blocks)
+                for each in entries:
                     entry = each
+                    if self._news or self._reads_next:  # by an entry before it in the same line
+                        self._choose()
+                        matchers = finder.matchers
                     is_record = records.is_open or block.startswith(INDENT, line_end + 1, end)
                     if is_record or is_field(each.text):
                         entry = self._join_fields(each, end, arrival_at)

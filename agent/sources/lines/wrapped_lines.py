@@ -7,7 +7,8 @@ lines then have one length, and what follows each of them has no time: it is the
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
 
 from agent.sources.lines.json_entry import decode
 
@@ -15,45 +16,72 @@ Blocks = Iterator[tuple[bytes, float]]
 
 _MIN_WIDTH = 60
 _MIN_LINES = 3
-_TIME = re.compile(rb"\d\d:\d\d")
+_TIME = re.compile(rb"\d\d:\d\d|\|\d{10}\.\d{3}\|")
 _HEAD_BYTES = 80
 _BEGIN_BYTES = 3
-"""Entries of a log begin alike: with a date, a bracket, a name."""
+"""Entries of a log begin alike: with a date, a bracket, a name, a number."""
+_DIGIT = re.compile(rb"\d")
+_ENTRIES_MAX_SHARE = 0.25
+"""A piece may hold a time, or begin as an entry does by chance."""
 
 
-def find_width(head: bytes) -> int:
-    """Return the width in bytes at which the lines are wrapped; 0 where they are not."""
+@dataclass(frozen=True, slots=True)
+class Wrapping:
+    """The width in bytes at which lines are wrapped, and the begins of entries."""
+
+    width: int
+    begins: frozenset[bytes]
+
+    def joins(self, line: bytes, behind: bytes) -> bool:
+        """Return whether a line goes on in the next one: an entry may be as wide by chance."""
+        is_entry = _begin(behind) in self.begins and _has_time(behind)
+        return len(line) == self.width and not is_entry
+
+
+def find_wrapping(head: bytes) -> Wrapping | None:
+    """Return how the lines are wrapped; None where they are not."""
     lines = head.splitlines()[:-1]
     counts = Counter(len(line) for line in lines)
     width = max(counts, default=0)
     if width < _MIN_WIDTH or counts[width] < _MIN_LINES:
-        return 0
-    pairs = [pair for pair in pairwise(lines) if len(pair[0]) == width]
-    begins = {line[:_BEGIN_BYTES] for line, _ in pairs}
-    if any(line.startswith(b"{") and decode(line.decode(errors="replace")) for line, _ in pairs):
-        return 0  # whole objects
-    is_wrapped = bool(pairs) and not any(
-        behind[:_BEGIN_BYTES] in begins or _TIME.search(behind, 0, _HEAD_BYTES)
-        for line, behind in pairs
-        if len(behind) < width
-    )
-    return width if is_wrapped and any(len(behind) < width for _, behind in pairs) else 0
+        return None
+    if any(len(line) == width and _is_object(line) for line in lines):
+        return None
+    pairs = [(line, behind) for line, behind in pairwise(lines) if len(behind) < width]
+    begins = {_begin(behind) for line, behind in pairs if len(line) < width} | {_begin(lines[0])}
+    behind_whole = [behind for line, behind in pairs if len(line) == width]
+    entries = sum(_begin(behind) in begins or _has_time(behind) for behind in behind_whole)
+    is_wrapped = entries < _ENTRIES_MAX_SHARE * len(behind_whole)
+    return Wrapping(width, frozenset(begins)) if is_wrapped else None
 
 
-def join_wrapped(blocks: Blocks, width: int) -> Blocks:
+def _begin(line: bytes) -> bytes:
+    return _DIGIT.sub(b"0", line[:_BEGIN_BYTES])
+
+
+def _has_time(line: bytes) -> bool:
+    return _TIME.search(line, 0, _HEAD_BYTES) is not None
+
+
+def _is_object(line: bytes) -> bool:
+    return line.startswith(b"{") and decode(line.decode(errors="replace")) is not None
+
+
+def join_wrapped(blocks: Blocks, wrapping: Wrapping) -> Blocks:
     """Yield the lines with those of the whole width joined to what follows them."""
     carry, arrival_at = b"", 0.0
     for data, arrival_at in blocks:
         lines = (carry + data).split(b"\n")
         carry = lines.pop()
-        while lines and len(lines[-1].rstrip(b"\r")) == width:
+        while lines and len(lines[-1].rstrip(b"\r")) == wrapping.width:
             carry = lines.pop() + b"\n" + carry
-        yield _join(lines, width), arrival_at
-    yield _join(carry.split(b"\n"), width, last=b""), arrival_at
+        yield _join(lines, wrapping) + b"\n" * bool(lines), arrival_at
+    yield _join(carry.split(b"\n"), wrapping), arrival_at
 
 
-def _join(lines: list[bytes], width: int, last: bytes = b"\n") -> bytes:
-    joined = b"".join(
-        line.rstrip(b"\r") if len(line.rstrip(b"\r")) == width else line + b"\n" for line in lines
+def _join(lines: list[bytes], wrapping: Wrapping) -> bytes:
+    plain = [line.rstrip(b"\r") for line in lines]
+    return b"".join(
+        line if behind is None or wrapping.joins(line, behind) else line + b"\n"
+        for line, behind in zip_longest(plain, plain[1:])
     )
-    return joined if last or not joined.endswith(b"\n") else joined[:-1]

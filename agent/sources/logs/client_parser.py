@@ -27,6 +27,10 @@ def create_parser(
     return parser
 
 
+REACH_BYTES = 1 << 18
+"""A list of 115 settings, each in an entry of a store of 1 to 2 KiB."""
+
+
 class _LookBack:
     """Search for a client's settings in the bytes above the line; those without are read once."""
 
@@ -42,7 +46,7 @@ class _LookBack:
         parser = self._parser()
         if parser is None:
             return Settings()
-        regions = parser.bytes_before()
+        regions = parser.bytes_before(REACH_BYTES)
         block, begin, end = next(regions)
         number = parser.block_number
         if number != self._block_number:

@@ -30,6 +30,8 @@ _CLIENT_ID, _GROUP, _INSTANCE_ID = b"client.id = ", b"group.id = ", b"group.inst
 _PROTOCOL, _CLASSIC = b"group.protocol = ", {b"", b"classic"}
 _SHARE = b"Share"
 """Begin of the name of a share consumer's list, which prints the classic protocol."""
+_TEXT = re.compile(rb'(?:[^"\\\t\r\n]|\\(?![nrtu"]))*')
+"""A value; an entry of a store may hold one line of the list, or all of them."""
 _MAX_POLL_MS, _SESSION_MS = b"max.poll.interval.ms = ", b"session.timeout.ms = "
 
 
@@ -105,8 +107,5 @@ def _value(key: bytes, log: bytes, start: int, end: int) -> bytes:
     at = log.find(key, start, end)
     if at < 0:
         return b""
-    line_end = log.find(b"\n", at, end)
-    value, escaped, _ = log[at + len(key) : end if line_end < 0 else line_end].partition(b"\\n")
-    if escaped:
-        return value
-    return b"" if line_end < 0 else value.removesuffix(b"\r")
+    found = _TEXT.match(log, at + len(key), end)
+    return b"" if found is None or found.end() == end else found[0].rstrip()

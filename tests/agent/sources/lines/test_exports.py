@@ -45,6 +45,43 @@ def test_threads_out_of_order_by_milliseconds_are_not_newest_first() -> None:
     assert run(*lines) == lines
 
 
+def stamped(*seconds: float) -> list[bytes]:
+    return [f"2026-11-21 06:33:{second:06.3f} INFO line\n".encode() for second in seconds]
+
+
+@pytest.mark.parametrize("ahead_ms", [1, 300])
+def test_replicas_and_continuations_step_forward_in_a_newest_first_export(ahead_ms: int) -> None:
+    """A store sorts by its own stamps; a line without one has the store's, to the second."""
+    lines = stamped(*(second + ahead_ms / 1000 * (second % 2) for second in range(40, 4, -1)))
+    lines[:0] = stamped(41.0, 41.0 + ahead_ms / 1000, 41.0)
+
+    assert run(*lines) == lines[::-1]
+
+
+def test_long_burst_at_the_end_of_a_newest_first_export_decides_nothing() -> None:
+    """A client's settings are some 200 lines of a few milliseconds."""
+    lines = stamped(*(50 - number / 1000 for number in range(200)), 40, 30, 20)
+
+    assert run(*lines) == lines[::-1]
+
+
+def test_two_lines_that_are_newest_first_are_reversed() -> None:
+    assert run(*stamped(44, 28)) == stamped(28, 44)
+
+
+def test_burst_in_order_lets_a_growing_stream_pass() -> None:
+    fed: list[bytes] = []
+
+    def pieces() -> Iterator[tuple[bytes, float]]:
+        for line in stamped(*(44 + number / 1000 for number in range(30))):
+            fed.append(line)
+            yield line, ARRIVAL_AT
+
+    next(normalise(pieces(), "UTC"))
+
+    assert len(fed) < 10
+
+
 def entries(*, newest_first: bool) -> list[dict[str, str]]:
     found = [{"timestamp": f"2026-11-21T06:33:4{s}Z", "message": "ü" * s} for s in range(8)]
     return found[::-1] if newest_first else found

@@ -63,6 +63,28 @@ OF_POD = {
         "message": t,
         "cloud_RoleInstance": "p-1",
     },
+    "Quickwit": lambda at, t: {
+        "timestamp_nanos": ms(at) * 1_000_000,
+        "body": {"message": t},
+        "resource_attributes": POD,
+    },
+    "Oracle Cloud": lambda at, t: {
+        "datetime": ms(at),
+        "logContent": {"data": {"message": t}, "source": "x"},
+        "pod_name": "p-1",
+    },
+    "Filebeat with a decoded object": lambda at, t: {
+        "@timestamp": iso(at),
+        "json": {"log": t, "stream": "stdout"},
+        "kubernetes": {"pod": {"name": "p-1"}},
+    },
+    "GELF with a short message": lambda at, t: {
+        "version": "1.1",
+        "host": "p-1",
+        "short_message": t[:60],
+        "full_message": f"{t}\nat a trace",
+        "timestamp": at.timestamp(),
+    },
     "Docker with a tag": lambda at, t: {
         "log": f"{t}\n",
         "stream": "stdout",
@@ -146,6 +168,15 @@ FORMS_OF_POD = {
             }
         }
     ),
+    "Graylog's search": json.dumps(
+        {
+            "schema": [
+                {"column_type": "field", "field": name, "name": f"field: {name}"}
+                for name in ("timestamp", "source", "message")
+            ],
+            "datarows": [[iso(at), "p-1", text] for at, text in NEWEST_FIRST],
+        }
+    ),
     "Loki's push": json.dumps(
         {
             "streams": [
@@ -199,6 +230,16 @@ FORMS = {
     "log4j's COMPACT": lines(lambda at, text: f"{at:%Y%m%d%H%M%S}123 INFO {LOGGER} - {text}"),
     "Render": lines(lambda at, text: f"{at:%b %d %I:%M:%S} PM  {text}"),
     "a French weekday": lines(lambda at, text: f"ven. {at:%d} nov. {at:%Y %H:%M:%S} {text}"),
+    "jq": lines(lambda at, text: json.dumps(log4j(at, text))),
+    "aws logs get-log-events, before an ISO time": lines(
+        lambda at, text: f"EVENTS\t{ms(at) + 900}\t{iso(at)}  INFO {text}\t{ms(at)}"
+    ),
+    "aws logs tail --format short, before a time without a date": lines(
+        lambda at, text: f"{at:%Y-%m-%dT%H:%M:%S} {at:%H:%M:%S}.123 [main] INFO x -- {text}"
+    ),
+    "pm2 logs --timestamp, before a time without a date": lines(
+        lambda at, text: f"0|pay | {at:%Y-%m-%dT%H:%M:%S}: {at:%H:%M:%S}.123 INFO {text}"
+    ),
     "grep -C": "\n--\n".join(f"app.log-{log4j(at, text)}" for at, text in EVENTS),
     "grep -n -C": "\n".join(f"app.log-12-{log4j(at, text)}" for at, text in EVENTS),
     "grep -n of one file": lines(lambda at, text: f"12:{log4j(at, text)}"),

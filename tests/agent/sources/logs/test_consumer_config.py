@@ -1,14 +1,14 @@
 """What recorded clients printed of their settings reaches their signals."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agent.sources.lines.dialect_loader import choose_dialects
-from agent.sources.lines.line_parser import KEPT_BYTES
 from agent.sources.logs.client_interpreter import ClientInterpreter
-from agent.sources.logs.client_parser import create_parser
+from agent.sources.logs.client_parser import REACH_BYTES, create_parser
 from metrics.model.signals import Member, SignalKind
 from metrics.model.status import RebalanceStatus
 
@@ -113,6 +113,23 @@ def test_a_container_wraps_it_line_by_line(line: bytes) -> None:
     assert got(b"".join(line % each + b"\n" for each in lines)) == [3.0]
 
 
+Entry = Callable[[str], dict[str, object]]
+STORES: dict[str, Entry] = {
+    "Google Cloud": lambda text: {"insertId": "a", "textPayload": text, "timestamp": "2026-11-21"},
+    "Filebeat": lambda text: {"message": text, "agent": {"name": "n" * 1_000}},
+    "Fluent Bit": lambda text: {"log": f"{text}\r\n", "kubernetes": {"pod_id": "1"}},
+    "Loki": lambda text: {"line": text, "timestamp": "2026-11-21T06:36:32Z"},
+}
+"""Entries of one line each."""
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_store_has_a_line_an_entry(name: str) -> None:
+    entries = [json.dumps(STORES[name](text)) + "\n" for text in PLAIN.decode().splitlines()]
+
+    assert got("".join(entries).encode()) == [3.0]
+
+
 def test_a_json_layout_has_it_in_one_message() -> None:
     entries = [
         json.dumps({"@timestamp": "2026-11-21T06:36:32.294Z", "message": text.decode()}) + "\n"
@@ -151,7 +168,7 @@ def test_a_client_that_is_started_anew_may_have_another() -> None:
 
 @pytest.mark.parametrize("piece_bytes", [777, 1 << 20])
 def test_it_is_not_looked_back_further_than_what_is_kept(piece_bytes: int) -> None:
-    others = b"INFO another line of the application\n" * (KEPT_BYTES // 30)
+    others = b"INFO another line of the application\n" * (REACH_BYTES // 30)
     assert got(LIST + others + SUBSCRIBED, piece_bytes) == [None]
 
 

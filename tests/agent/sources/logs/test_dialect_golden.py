@@ -63,6 +63,8 @@ _NOT_OF_THE_LAB = {
 }
 """Dialects with logs of clients that `make corpus` does not run: the README names the run."""
 
+_IN_A_COLLECTORS_LAYOUT = {"ruby-kafka-1"}
+
 Row = dict[str, Any]
 
 
@@ -163,6 +165,16 @@ class TestDialectContract:
         found, wanted = _read(layouts.in_layout(_log(folder), name)), _read(_log(folder))
 
         layouts.assert_same_but_for_the_ends_of_reasons(found, wanted)
+
+    @pytest.mark.parametrize("name", layouts.COLLECTORS)
+    def test_what_a_collector_writes_around_lines_changes_nothing(
+        self, folder: Path, name: str
+    ) -> None:
+        if folder.name in _IN_A_COLLECTORS_LAYOUT:
+            pytest.skip("the recording is in a collector's layout itself")
+        found, wanted = _read(layouts.as_collected(_log(folder), name)), _read(_log(folder))
+
+        assert list(_rows(found)) == list(_rows(wanted))
 
     def test_junk_between_the_lines_changes_nothing(self, folder: Path) -> None:
         junk = b"\n\xff\xfe\x00 [Consumer clientId=, roup \xe6\x97\n{\n"
