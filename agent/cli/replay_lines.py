@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from agent.sources.lines.line_parser import LineParser, ParsedLine
-from agent.sources.lines.recordings import STDIN, Recording
+from agent.sources.lines.recordings import Recording
 from metrics.model.names import printable
 from metrics.model.sample import format_time
 
@@ -16,10 +16,10 @@ _NO_RULE = "no rule"
 def explain(recording: Recording, parser: LineParser, second: LineParser, only: str | None) -> None:
     """Print a summary, and every line with its rule, or "no rule".
 
-    ``second`` reads the recording for the summary; stdin has none. ``only``: ``read`` or ``unread``
-    lines.
+    ``second`` reads the recording for the summary; a pipe has none. ``only``: ``read`` or
+    ``unread`` lines.
     """
-    if recording.stream != STDIN:
+    if not recording.is_pipe:
         for text in _summarise(recording, second):
             click.echo(printable(text))
     for raw, arrival_at in _lines(recording):

@@ -43,7 +43,7 @@ def read_records(place: str, group: str) -> Found:
         _take(sys.stdin.buffer, group, found)
         return found
     path = Path(place)
-    if path.is_file():
+    if path.is_file() or path.is_fifo():
         with suppress(FileNotFoundError):  # gone just now
             return _from_files([path], group)
     if (path / "transitions").is_dir():
@@ -58,7 +58,7 @@ def _from_spool(path: Path, group: str) -> Found:
     for again in range(_LOOKS - 1, -1, -1):
         # in this order: what is published between two lists is in both, and gone from the first
         names = (".*.jsonl.part", "*.jsonl", "*.jsonl.gz")
-        files = sorted([file for name in names for file in path.glob(name)])
+        files = sorted([file for name in names for file in path.glob(name) if file.is_file()])
         if not files:
             break
         try:

@@ -115,11 +115,15 @@ def is_capture(path: str) -> bool:
     """Return by its first bytes whether a file is a capture; stdin counts as none.
 
     Raises:
-        SourceError: the file cannot be read.
+        SourceError: the file cannot be read, or only once.
 
     """
     if path == "-":
         return False
+    if Path(path).is_fifo():
+        raise SourceError(
+            f"{path}: a pipe does not show its source; say logs:{path} or pcap:{path}"
+        )
     try:
         with Path(path).open("rb") as file:
             magic = file.read(4)

@@ -15,6 +15,7 @@ from agent.errors import SourceError
 from agent.sources.lines.timestamps import estimate_arrival
 
 STDIN = "-"
+_GZIP = b"\x1f\x8b"
 _BLOCK_BYTES = 1 << 20
 _HEAD_BYTES = 1 << 16
 """In which a line has its time, unless none has."""
@@ -65,6 +66,11 @@ class Recording:
 
     stream: str
     files: tuple[Path, ...]
+
+    @property
+    def is_pipe(self) -> bool:
+        """Whether it can be read only once, and may still be written."""
+        return any(map(_is_pipe, self.files))
 
     def blocks(
         self, failed: Failed = fail, timezone: str | None = None
@@ -169,7 +175,7 @@ def _oldest_first(files: dict[Path, Order]) -> tuple[Path, ...]:
 
 
 def _first_time(path: Path) -> float | None:
-    if not path.is_file():  # a pipe can be read once
+    if _is_pipe(path):
         return None
     from agent.sources.lines.exports import find_first_time  # noqa: PLC0415 - for few sets alone
 
@@ -180,12 +186,17 @@ def _first_time(path: Path) -> float | None:
     return find_first_time(data[:_HEAD_BYTES], arrival_at)
 
 
+def _is_pipe(path: Path) -> bool:
+    """Return whether it can be read once: stdin, a named pipe or a shell's ``<(...)``."""
+    return str(path) == STDIN or path.is_fifo()
+
+
 def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
-    if str(path) == STDIN:
-        while data := os.read(sys.stdin.fileno(), _BLOCK_BYTES):
-            yield data, time.time()
-        return
     try:
+        if _is_pipe(path):
+            for data in _read_pipe(path):
+                yield data, time.time()
+            return
         arrival_at = estimate_arrival(path.stat().st_mtime, time.time())
         with _open(path) as file:
             # GzipFile's `read` loses what it has where it fails
@@ -196,8 +207,19 @@ def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
         raise SourceError(f"{path}: {error}") from error
 
 
+def _read_pipe(path: Path) -> Iterator[bytes]:
+    """Yield what a pipe holds, as soon as it comes; a packed one is unpacked."""
+    is_stdin = str(path) == STDIN
+    place = sys.stdin.fileno() if is_stdin else path
+    with open(place, "rb", closefd=not is_stdin) as file:
+        is_packed = file.peek(2)[:2] == _GZIP
+        whole = gzip.GzipFile(fileobj=file) if is_packed else file
+        while data := whole.read1(_BLOCK_BYTES):
+            yield data
+
+
 def _open(path: Path) -> io.FileIO | gzip.GzipFile:
     """Open a file without a buffer: a block is read into the bytes that are searched."""
     with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
+        packed = file.read(2) == _GZIP
     return gzip.open(path) if packed else io.FileIO(path)

@@ -6,7 +6,7 @@ from agent.sources.base import Tick
 from agent.sources.lines.line_parser import LineParser, ParsedLine
 from agent.sources.lines.log_end import LogEnd
 from agent.sources.lines.ordering import order_by_time
-from agent.sources.lines.recordings import STDIN, Recording
+from agent.sources.lines.recordings import Recording
 from agent.sources.lines.stream_parser import StreamParser
 from agent.sources.source_type import ReplayOptions, ReplayStream
 
@@ -37,7 +37,7 @@ def read_log(
     """Yield the signals of a log, and a tick at its end; note what ``diagnose`` finds."""
     head, ends = _Head(), LogEnd()
     blocks = ends.follow(head.follow(_read_blocks(recording, options)))
-    yield from order_by_time(parser, blocks, is_growing=recording.stream == STDIN)
+    yield from order_by_time(parser, blocks, is_growing=recording.is_pipe)
     if (end_at := ends.find_time(parser)) is not None:
         yield Tick(end_at)
     head.report(recording, parser, options, diagnose)

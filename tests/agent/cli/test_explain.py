@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 from pathlib import Path
 from threading import Event, Thread
 
@@ -174,6 +175,18 @@ def test_where_nothing_is_known_what_could_not_be_read_is_told_too(tmp_path: Pat
         f"Error: {broken}: Not a gzipped file (b'no')",
         "no record of group 'g'; groups that were seen: none",
     ]
+
+
+def test_a_pipe_in_a_spool_is_left_alone_and_one_that_is_named_is_read(spool: Path) -> None:
+    plain = explain("g", "--from", str(spool)).stdout
+    pipe = spool / "0.jsonl"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_bytes, args=[LINES])
+
+    assert explain("g", "--from", str(spool)).stdout == plain
+    writer.start()
+    assert explain("g", "--from", str(pipe)).stdout == plain
+    writer.join()
 
 
 def test_a_log_in_place_of_records_is_named(tmp_path: Path) -> None:

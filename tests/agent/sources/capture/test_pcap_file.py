@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from agent.cli import main
 from agent.errors import SourceError
-from agent.sources.capture.pcap_file import Packet, packets, signals
+from agent.sources.capture.pcap_file import Packet, is_capture, packets, signals
 from agent.wire.connection import DecodedRequest, Event
 from agent.wire.members.group_decoder import GroupDecoder
 from metrics.model.signals import Signal, SignalKind
@@ -252,3 +253,9 @@ def test_a_fault_that_nobody_thought_of_ends_its_connection_alone(
     assert {signal.member.host for signal in found} == {"10.0.0.1"}
     assert counts == {"decoder_fault": 1}
     assert len(found) == len(_signals(write(tmp_path, pcap(timed)), Counter()))
+
+
+def test_a_pipe_is_not_read_to_see_what_it_is(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SourceError, match="found a pipe, which is read only once; wanted logs:"):
+        is_capture(str(tmp_path / "pipe"))

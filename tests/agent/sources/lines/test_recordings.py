@@ -1,4 +1,7 @@
 import gzip
+import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,6 +87,21 @@ def test_the_first_times_of_numbered_files_show_which_number_is_the_newest(
     (found,) = recordings([str(tmp_path / name) for name in sorted(names)])
 
     assert [path.name for path in found.files] == names
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_pipe_is_read_from_its_first_byte(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    pipe, text = tmp_path / "app.log", b"".join(b"line %d\n" % n for n in range(100_000))
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=[pack(text)])
+
+    (found,) = recordings([str(pipe)])
+    writer.start()
+    data = b"".join(data for data, _ in found.blocks())
+    writer.join()
+
+    assert found.is_pipe
+    assert data == text
 
 
 @pytest.mark.parametrize(
