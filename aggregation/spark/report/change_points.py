@@ -26,9 +26,9 @@ _TAIL = 100
 """Where no random order is as likely, the most likely ones show how fast the rest becomes rare."""
 _ENOUGH = 20
 """As many orders give a share of their own."""
-_RECENT_SPLITS = 13
-"""As many splits, of two weeks, are as likely as all others of two months together."""
-_RECENT = 1.2
+_RECENT_SPLITS = 7
+"""As many splits, of the last eight days, are as likely as all others of two months together."""
+_RECENT = 2.0
 _SEASON_WEEKS = 3
 _SEASON_F = 3.5
 """Weekdays differ from here on: the ratio of their variance and the variance within them."""

@@ -1,7 +1,8 @@
 """Change points: silence where it is noise, a date where it is none. Simulated."""
 
 from collections.abc import Callable
-from math import exp
+from itertools import count
+from math import exp, lgamma, log
 from random import Random
 
 import pytest
@@ -35,22 +36,25 @@ def test_constant_rate_is_no_news(rate: float, length: int) -> None:
 @pytest.mark.parametrize(
     ("rate", "cluster", "share", "dated"),
     [
-        (1.0, 1, 0.25, 0.70),
-        (2.0, 1, 0.55, 0.85),
-        (3.0, 1, 0.75, 0.90),
-        (5.0, 1, 0.95, 0.90),
+        (1.0, 1, 0.30, 0.80),
+        (2.0, 1, 0.60, 0.90),
+        (3.0, 1, 0.80, 0.90),
+        (5.0, 1, 0.95, 0.95),
         (10.0, 1, 1.0, 0.95),
         (20.0, 1, 1.0, 0.95),
-        (5.0, 3, 0.35, 0.80),
-        (10.0, 3, 0.75, 0.85),
-        (15.0, 3, 0.95, 0.90),
+        (5.0, 3, 0.40, 0.85),
+        (10.0, 3, 0.75, 0.90),
+        (15.0, 3, 0.95, 0.95),
     ],
 )
 @pytest.mark.parametrize("weekend", [1.0, 0.3])
 def test_doubled_rate_is_found_within_a_week_and_dated_to_two_days(
     rate: float, cluster: int, share: float, dated: float, weekend: float
 ) -> None:
-    """The table of docs/report.md; so few series may differ by 10 %, few dates by 20 %."""
+    """The table of docs/report.md; so few series may differ by 10 %, few dates by 20 %.
+
+    With quiet weekends fewer are found.
+    """
     rng = Random(6)
     scale = 7 / (5 + 2 * weekend) / cluster
     weekdays = [n % 7 for n in range(63)]
@@ -63,7 +67,7 @@ def test_doubled_rate_is_found_within_a_week_and_dated_to_two_days(
         found.append(latest_change(counts, LEVEL_OF_ALL, weekdays))
     in_time = [each for each in found if each is not None and each.at >= 50]
     near = [each for each in in_time if abs(each.at - 56) <= 2]
-    assert len(in_time) >= (share - 0.1) * SERIES
+    assert len(in_time) >= (share - (0.1 if weekend == 1.0 else 0.2)) * SERIES
     assert len(near) >= (dated - 0.2) * len(in_time)
     assert sum(each.after > each.before for each in in_time) >= 0.95 * len(in_time)
 
@@ -132,3 +136,17 @@ def test_change_from_nothing_has_no_ratio() -> None:
 @pytest.mark.parametrize("counts", [[], [5], [0] * 30, [3, 2]])
 def test_too_little_to_know_is_no_news(counts: list[int]) -> None:
     assert find_changes(counts) == []
+
+
+@pytest.mark.parametrize(
+    ("rate", "limit"), [(1.0, 0.65), (2.0, 0.90), (3.0, 0.97), (5.0, 1.0), (10.0, 1.0)]
+)
+def test_no_test_can_find_more_of_doubled_rates(rate: float, limit: float) -> None:
+    """One that knows the rate before and the day counts the week: docs/report.md's last column."""
+
+    def tail(least: int, mean: float) -> float:
+        """Return the chance of at least so many events."""
+        return 1.0 - sum(exp(k * log(mean) - mean - lgamma(k + 1)) for k in range(least))
+
+    least = next(n for n in count() if tail(n, 7 * rate) <= LEVEL_OF_ALL)
+    assert tail(least, 14 * rate) == pytest.approx(limit, abs=0.015)
