@@ -29,25 +29,29 @@ def end_lost_episodes(
 ) -> Sequence[Sample]:
     """Return the records, and a ``lost`` for each episode that nobody ends any more.
 
-    If its member begins another one later, which it can only do at 0, it ends with the next sync of
-    its group, or when it was stale. Otherwise it ends with its agent's last sign of life in
-    ``heard`` (Unix seconds), if that is `STALE_S` before ``now``.
+    If its member begins another one later, which it can only do at 0, or if the last periodic
+    sample has it at 0, it ends with the next sync of its group, or when it was stale. Otherwise it
+    ends with its agent's last sign of life in ``heard`` (Unix seconds), if that is `STALE_S` before
+    ``now``.
     """
     last = _last_moves(records)
     open_ones = [record for record in last.values() if _is_open(record)]
     if not open_ones:
         return records
-    starts = _last_starts(records, {_owner(record) for record in open_ones})
+    owners = {_owner(record) for record in open_ones}
+    starts, shown = _last_starts(records, owners), _last_samples(records, owners)
     syncs = _syncs(records)
     ends: list[Sample] = []
     for record in open_ones:
-        after = starts.get(_owner(record))
-        if after is not None and _is_followed(record, after):
+        owner = _owner(record)
+        after = starts.get(owner)
+        is_followed = after is not None and _is_followed(record, after)
+        if is_followed or _is_at_zero(record, shown.get(owner)):
             of_group = syncs[record.cluster, record.group]
             index = bisect_left(of_group, record.ts)
-            next_sync = of_group[index : index + 1]
+            known = [*of_group[index : index + 1], *([after.ts] if after and is_followed else [])]
             stale = format_time(parse_time(record.ts) + STALE_S)
-            ends.append(_as_lost(record, min([*next_sync, after.ts, stale])))
+            ends.append(_as_lost(record, min([*known, stale])))
         elif (at := _gone_at(record, heard, now)) is not None:
             ends.append(_as_lost(record, format_time(at)))
     return [*records, *ends]
@@ -85,6 +89,16 @@ def _last_starts(records: Iterable[Sample], owners: set[_Owner]) -> dict[_Owner,
     return found
 
 
+def _last_samples(records: Iterable[Sample], owners: set[_Owner]) -> dict[_Owner, Sample]:
+    found: dict[_Owner, Sample] = {}
+    for record in records:
+        if record.kind is SampleKind.SAMPLE and record.client_id is not None:
+            owner = _owner(record)
+            if owner in owners and (owner not in found or found[owner].ts < record.ts):
+                found[owner] = record
+    return found
+
+
 def _syncs(records: Iterable[Sample]) -> Mapping[tuple[str, str], Sequence[str]]:
     """Return the times at which members of each group got an assignment, in order."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -103,6 +117,13 @@ def _is_followed(record: Sample, start: Sample) -> bool:
     # a process that died may be at its status while its successor begins
     is_same = record.member_id == start.member_id
     return is_same or parse_time(start.ts) - parse_time(record.ts) >= STALE_S
+
+
+def _is_at_zero(record: Sample, sample: Sample | None) -> bool:
+    """Check that an agent has the member at 0 long after its episode's last record."""
+    if sample is None or sample.to != 0:
+        return False
+    return parse_time(sample.ts) - parse_time(record.ts) >= STALE_S
 
 
 def _gone_at(record: Sample, heard: Mapping[str, float], now: float) -> float | None:

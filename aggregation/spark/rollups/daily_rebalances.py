@@ -267,7 +267,7 @@ def _retain(records: Sequence[Sample], since: float, midnight: float) -> list[Sa
     for record in sorted(records, key=lambda record: (record.ts, record.seq)):
         if record.kind is SampleKind.CHANGE:
             attributes[_attribute(record)] = record
-        elif record.kind is not SampleKind.SIGNAL:
+        elif record.kind not in {SampleKind.SIGNAL, SampleKind.SAMPLE}:
             latest[record.episode] = record
     out_since = format_time(midnight - OUT_S)
     open_since = format_time(midnight - INCIDENT_S)
@@ -282,7 +282,7 @@ def _retain(records: Sequence[Sample], since: float, midnight: float) -> list[Sa
     kept = (
         record
         for record in records
-        if record.ts >= cut
+        if record.ts >= (open_since if record.kind is SampleKind.SAMPLE else cut)
         or (record.id in known if record.kind is SampleKind.CHANGE else record.episode in whole)
     )
     return sorted(kept, key=_place)

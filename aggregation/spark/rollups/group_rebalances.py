@@ -4,7 +4,8 @@ Theory of operation. Rules and code are those of `explain` (`aggregation.inciden
 Python worker gets each group's events as one Arrow table and analyzes them: once
 (`group_rebalances`), or day by day for rollups (`explain_by_day`). What is open at midnight waits
 for the next day (`GroupDays`), so a day costs only its own events. Periodic samples are most of the
-data and stay outside. They only give each agent's watermark (`agents_last_seen`).
+data and stay outside. They give each agent's watermark (`agents_last_seen`), and the status of a
+member whose episode has no end (`last_samples`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -124,7 +125,10 @@ _COLUMNS = (
     *("member_id", "group_instance_id", "host", "from", "to", "reason", "generation", "episode"),
     *("outcome", "joined_ts", "source", "gained", "lag", "subject", "field", "before", "after"),
 )
-_COUNTED = (SampleKind.TRANSITION, SampleKind.LOST, SampleKind.SIGNAL, SampleKind.CHANGE)
+_COUNTED = (
+    *(SampleKind.TRANSITION, SampleKind.LOST, SampleKind.SIGNAL, SampleKind.CHANGE),
+    SampleKind.SAMPLE,  # of `last_samples`
+)
 
 
 def group_rebalances(records: DataFrame) -> DataFrame:
@@ -157,6 +161,18 @@ def agents_last_seen(records: DataFrame) -> LastSeen:
     for row in rows.withColumn("ts", _rfc3339("ts")).orderBy("day").collect():
         found.setdefault(row.agent or "", []).append((row.day, row.ts))
     return found
+
+
+def last_samples(samples: DataFrame, open_episodes: DataFrame) -> DataFrame:
+    """Return a member's last periodic sample of a day at whose end it has an open episode."""
+    names = ("day", "agent", "cluster", "group", "scope", "client_id")
+    wanted = open_episodes.withColumnRenamed("batch", "day").select(*names).distinct()
+    of_members = samples.withColumn("agent", F.coalesce("agent", F.lit("")))
+    found = of_members.join(F.broadcast(wanted), list(names), "left_semi")
+    last = found.groupBy(*names, "host", "group_instance_id").agg(
+        F.max_by(F.struct(*found.columns), "ts").alias("last")
+    )
+    return last.select("last.*")
 
 
 def explain_by_day(

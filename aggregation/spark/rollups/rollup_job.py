@@ -18,6 +18,7 @@ from aggregation.spark.rollups.group_rebalances import (
     REBALANCES,
     agents_last_seen,
     explain_by_day,
+    last_samples,
 )
 from aggregation.spark.rollups.member_episodes import (
     CHAIN,
@@ -81,18 +82,19 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
     seen = timestamps(day_range.transitions).unionByName(timestamps(day_range.samples)).persist()
     last_seen = agents_last_seen(seen.withColumnRenamed("last_at", "ts"))
     transitions, files, known = day_range.transitions, day_range.files, known_clusters(seen)
+    samples = day_range.samples
     if known is not None:
         transitions, files = add_clusters(transitions, known), None
-    groups = (
-        explain_by_day(transitions, day_range.carried, day_range.days, last_seen)
-        .where(wanted)
-        .persist()
-    )
+        samples = add_clusters(samples, known)
     doubled = find_doubled(transitions, day_range.files)
     sums = sum_episodes(transitions, files, doubled).persist()
     rest = parts(sums.where(F.col("what") == "rest"))
     older = day_range.parts.drop("batch").withColumn("day", F.lit(day_range.before))
     episodes = at_midnights(rest.unionByName(older), day_range.days, day_range.before).persist()
+    events = transitions.unionByName(last_samples(samples, select_open(episodes)))
+    groups = (
+        explain_by_day(events, day_range.carried, day_range.days, last_seen).where(wanted).persist()
+    )
     finished = select_finished(episodes, day_range.days[-1]).where(wanted)
     singles = single(_merge(finished, doubled)).persist()
     rebalances = groups.where(F.col("id").isNotNull()).select(REBALANCES.fieldNames())

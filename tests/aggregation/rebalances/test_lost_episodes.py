@@ -72,3 +72,20 @@ def test_process_that_died_is_open_while_its_successor_begins() -> None:
     assert ends(opened.member_id, 30.0) == 1
     assert ends("of another process", 30.0) == 0
     assert ends("of another process", STALE_S) == 1
+
+
+def test_periodic_samples_at_0_show_that_an_episode_is_over() -> None:
+    """Its end was lost, its agent lives, and the member is quiet from then on."""
+    first_open = next(r for r in GOT if r.client_id == "b" and r.from_ == 0 and r.ts > SECOND)
+    cut = [r for r in GOT if r.client_id != "b" or r.ts <= first_open.ts]
+
+    def shown(to: int, after_s: float) -> Sample:
+        ts = format_time(parse_time(first_open.ts) + after_s)
+        return replace(first_open, id=ts, kind=SampleKind.SAMPLE, ts=ts, episode=None, to=to)
+
+    def are_open(*samples: Sample) -> list[bool]:
+        return [each.round.is_open for each in explain_rebalances([*cut, *samples])]
+
+    assert are_open() == are_open(shown(0, STALE_S - 1.0)) == [False, False, True]
+    assert are_open(shown(0, STALE_S)) == [False, False, False]
+    assert are_open(shown(0, STALE_S), shown(1, STALE_S + 60.0)) == [False, False, True]

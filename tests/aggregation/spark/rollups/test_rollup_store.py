@@ -354,3 +354,27 @@ def test_missing_tables_are_the_operators_to_make(spark: SparkSession, tmp_path:
     (tmp_path / "transitions").mkdir()
     with pytest.raises(SparkJobError, match="nothing to report"):
         RollupStore(spark, tmp_path).update(lambda _: None)
+
+
+def test_lost_end_of_a_member_that_is_at_0_is_no_day_of_rebalance(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its agent writes periodic samples, and the member is quiet for two days."""
+    members = [Client(group="g", client_id=f"c{n}") for n in range(2)]
+    rebalance(members, START_AT + 3_600.0, S.METADATA_CHANGED, 5.0)
+    lost = next(each for each in members[1].written if each.to == 0)
+    for hour in range(2, 46):
+        for member in members:
+            member.sample(START_AT + 3_600.0 * hour)
+    written = [each for member in members for each in member.written if each is not lost]
+    days = {each.ts[:10] for each in written}
+    tables = Tables(spark, tmp_path)
+    for day in sorted(days):
+        tables.add([each for each in written if each.ts[:10] == day])
+        tables.update()
+
+    rows = RollupStore(spark, tmp_path).rebalances().collect()
+
+    assert len(days) == 2
+    assert [(row.batch, row.is_open, row.seconds) for row in rows] == [(DAYS[0], False, 5.0)]
+    assert rows[0].seconds == explain_rebalances(written)[0].seconds
