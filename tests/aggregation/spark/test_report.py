@@ -9,11 +9,11 @@ from html import escape
 from html.parser import HTMLParser
 from math import ceil
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import duckdb
 import msgspec
-import polars as pl
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -307,20 +307,32 @@ def test_notebook_runs(week_report: Reports, monkeypatch: pytest.MonkeyPatch) ->
     assert found["weeks"]["incidents"].sum() == len(week_report.rows("incidents"))
 
 
-def test_tables_open_in_polars_by_the_pattern_of_the_docs(week_report: Reports) -> None:
+def test_analysts_questions_have_the_same_answers_in_polars(
+    week_report: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Beside the rows of a day of `rollups` is a file of its own, which a folder alone meets."""
-    (path,) = re.findall(
-        r'scan_parquet\("TABLES/incidents([^"]+)"', Path("docs/analysts.md").read_text()
-    )
-    lengths = {
-        table: pl.scan_parquet(f"{week_report.tables}/{table}{path}", hive_partitioning=True)
-        .select(pl.len())
-        .collect()
-        .item()
-        for table in ("transitions", "samples", "rollups", "rebalances", "incidents")
-    }
-    assert all(lengths.values())
-    assert lengths["incidents"] == len(week_report.rows("incidents"))
+    page = Path("docs/analysts.md")
+    views, questions = statements_of(page)
+    block = re.search(r"^ {4}import polars as pl\n(?: {4}.*\n|\n)+", page.read_text(), re.MULTILINE)
+    assert block is not None
+    monkeypatch.chdir(week_report.tables)
+    found: dict[str, Any] = {}
+    exec(dedent(block[0]), found)
+    for view in views[-2:]:
+        found["view"](view)
+    own = {number: found.get(f"question_{number}") for number in range(1, 11)}
+
+    with duckdb.connect() as engine:
+        for view in views:
+            engine.execute(view)
+        for (number, given), question in zip(own.items(), questions, strict=True):
+            answer = found["sql"].execute(question) if given is None else given
+            ours = _in_order(answer.collect().rows())
+            wanted = _in_order(engine.execute(question).fetchall())
+            for one, other in zip(ours, wanted, strict=True):
+                assert one == pytest.approx(other, abs=1.0), number
+
+    assert [number for number, given in own.items() if given is not None] == [5, 7, 10]
 
 
 def test_text_of_clients_is_never_markup_nor_formula(week_report: Reports) -> None:
