@@ -121,9 +121,8 @@ def is_capture(path: str) -> bool:
     if path == "-":
         return False
     if Path(path).is_fifo():
-        raise SourceError(
-            f"{path}: a pipe does not show its source; say logs:{path} or pcap:{path}"
-        )
+        wanted = f"wanted logs:{path} or pcap:{path}"
+        raise SourceError(f"{path}: found a pipe, which is read only once; {wanted}")
     try:
         with Path(path).open("rb") as file:
             magic = file.read(4)
