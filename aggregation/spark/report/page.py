@@ -244,7 +244,7 @@ def _swatch(key: Key) -> Markup:
     return Markup('<li><i style="background:{}"></i>{}</li>').format(key.colour, key.label)
 
 
-def _visible_columns(row: Row) -> Row:
+def visible_columns(row: Row) -> Row:
     """Return the visible part of a row: one name for cluster and group, words for codes."""
     named = next((name for name in _GROUP_COLUMNS if name in row and "cluster" in row), None)
     unnamed = {name for name in row if not {f"{name}_name", f"{name}_label"} & set(row)}
@@ -256,9 +256,9 @@ def _visible_columns(row: Row) -> Row:
 
 
 def _columns(rows: Rows) -> list[_Column]:
-    visible = [_visible_columns(row) for row in rows]
+    visible = [visible_columns(row) for row in rows]
     return [
-        _Column(_heading(name), any(_is_number(row[name]) for row in visible))
+        _Column(heading_of(name), any(_is_number(row[name]) for row in visible))
         for name in (visible[0] if visible else ())
     ]
 
@@ -267,7 +267,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _heading(column: str) -> str:
+def heading_of(column: str) -> str:
     """Name a column in words, with its unit in brackets."""
     name = column.removesuffix("_name").removesuffix("_label").removeprefix("is_")
     return re.sub(r" (s|h)$", r" (\1)", name.replace("_", " "))
@@ -279,7 +279,7 @@ def _row(row: Row, section: str, sources: _Sources, place: str = "") -> _TableRo
     link = "" if not own or place.startswith("of-") else sources.place_of(own)
     source = sources.link_of(section, row)
     return _TableRow(
-        [_cell(name, value, link, source) for name, value in _visible_columns(row).items()], place
+        [_cell(name, value, link, source) for name, value in visible_columns(row).items()], place
     )
 
 
@@ -296,8 +296,8 @@ def _cell(name: str, value: Any, link: str, source: str) -> _Cell:
             to = link if name in _GROUP_COLUMNS else ""
             return _Cell(readable(value, cell_limit(name)), title=plain(value), link=to)
     if isinstance(value, date):
-        return _Cell(_format_value(name, value), "when")
-    return _Cell(_format_value(name, value), "number", link=source if value else "")
+        return _Cell(format_value(name, value), "when")
+    return _Cell(format_value(name, value), "number", link=source if value else "")
 
 
 def cell_limit(name: str) -> int:
@@ -305,7 +305,8 @@ def cell_limit(name: str) -> int:
     return _LIST_MAX_CHARS if name == "changed_then" else _CELL_MAX_CHARS
 
 
-def _format_value(name: str, value: float | date) -> str:
+def format_value(name: str, value: float | date) -> str:
+    """Write a number or a time of a column: a share and a change in per cent."""
     match value:
         case float() if name.startswith("share") or name == "target":
             return format_share(value)

@@ -12,7 +12,14 @@ import msgspec
 from markupsafe import Markup
 
 from aggregation.spark.report.headline import cost_of, format_days
-from aggregation.spark.report.page import NO_NEWS, cell_limit, format_number, objective_words
+from aggregation.spark.report.page import (
+    NO_NEWS,
+    cell_limit,
+    format_value,
+    heading_of,
+    objective_words,
+    visible_columns,
+)
 from aggregation.spark.report.plot import format_seconds, plain, readable
 from aggregation.spark.report.proposals import Proposal, paste_text
 from aggregation.spark.report.report import Report
@@ -107,9 +114,11 @@ def plain_lines(text: str) -> str:
 
 
 def _table(rows: Rows) -> str:
-    head = list(rows[0])
-    lines = [head, ["---"] * len(head)]
-    lines += [[_cell(name, row[name]) for name in head] for row in rows[:ROWS_SHOWN]]
+    """Return rows as a table, with the names and units of the page."""
+    shown = [visible_columns(row) for row in rows[:ROWS_SHOWN]]
+    head = list(shown[0])
+    lines = [[_escape(heading_of(name)) for name in head], ["---"] * len(head)]
+    lines += [[_cell(name, row[name]) for name in head] for row in shown]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return f"{table}\n\n{ROWS_SHOWN} of {len(rows):,} rows" if len(rows) > ROWS_SHOWN else table
 
@@ -118,11 +127,11 @@ def _cell(name: str, value: Any) -> str:
     match value:
         case None:
             return ""
-        case float():
-            return format_number(value)
-        case datetime():
-            return f"{value:%Y-%m-%d %H:%M:%S}"
-    return _escape(readable(str(value), cell_limit(name)))
+        case bool():
+            return "yes" if value else "no"
+        case str():
+            return _escape(readable(value, cell_limit(name)))
+    return _escape(format_value(name, value))
 
 
 def _escape(text: str) -> str:

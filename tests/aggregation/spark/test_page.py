@@ -398,6 +398,17 @@ def test_value_now_is_of_a_setting_that_has_one(setting: str, now: str | None, w
         assert " now" in about[0] if words else " now" not in about[0]
 
 
+def test_tables_of_markdown_have_names_and_units_of_the_page() -> None:
+    text, page = markdown(report()), html_page(report())
+    heads = [line for line in text.splitlines() if line.startswith("| group | incidents |")]
+    assert heads
+    for name in heads[0].strip("| ").split(" | "):
+        assert f">{name}</th>" in page
+    assert "rebalancing (s)" in heads[0]
+    rows = [line for line in text.splitlines() if line.startswith("| eu/payments |")]
+    assert " 60 % |" in rows[0]
+
+
 def test_of_a_curve_the_points_are_shown_at_which_the_outcome_changes() -> None:
     curve = tuple(
         CurvePoint(timeout_s=t, rebalances_avoided=n, unread_avoided_s=None, later_s=0.0)
