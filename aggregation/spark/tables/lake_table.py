@@ -55,9 +55,8 @@ class LakeTable:
 
         A table of an earlier release gets the columns that it lacks.
         """
-        described = with_comments(empty, self.table)
-        self._create(described, by)
-        self._add_columns(described)
+        self._create(with_comments(empty, self.table), by)
+        self.add_columns(empty)
 
     def _create(self, described: DataFrame, by: Sequence[str]) -> None:
         if self.format is TableFormat.DELTA:
@@ -75,10 +74,12 @@ class LakeTable:
             creation = creation.tableProperty(key, value)
         creation.partitionedBy(*map(F.col, by)).create()
 
-    def _add_columns(self, wanted: DataFrame) -> None:
-        spark = wanted.sparkSession
+    def add_columns(self, empty: DataFrame) -> None:
+        """Add the columns of ``empty`` that the table lacks."""
+        spark = empty.sparkSession
         known = set(self.read(spark).columns)
-        added = [_column_sql(field) for field in wanted.schema if field.name not in known]
+        wanted = with_comments(empty, self.table).schema
+        added = [_column_sql(field) for field in wanted if field.name not in known]
         if added:
             spark.sql(f"ALTER TABLE {self.name(spark)} ADD COLUMNS ({', '.join(added)})")
 

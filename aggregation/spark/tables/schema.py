@@ -23,7 +23,7 @@ from aggregation.spark.tables.table_place import TableFormat, folder_format, rea
 from metrics.model.sample import Sample
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 class Table(StrEnum):
@@ -104,7 +104,10 @@ def lake_table(tables: Path, table: str, own_format: TableFormat) -> LakeTable:
 
 
 def read_table(spark: "SparkSession", tables: Path, table: Table) -> "DataFrame":
-    """Return the table; it is empty if nothing was ever written to it."""
+    """Return the table; it is empty if nothing was ever written to it.
+
+    Columns that a table of an earlier release lacks are null.
+    """
     columns = COLUMNS[table]
     match table_format(tables, table):
         case None:
@@ -112,7 +115,11 @@ def read_table(spark: "SparkSession", tables: Path, table: Table) -> "DataFrame"
         case TableFormat.PARQUET:
             return spark.read.schema(columns).parquet(literal_path(tables / table))
         case other:
-            return lake_table(tables, table, other).read(spark).select(columns.fieldNames())
+            found = lake_table(tables, table, other).read(spark)
+            known = set(found.columns)
+            return found.select(
+                *(F.col(each.name) if each.name in known else _null(each) for each in columns)
+            )
 
 
 def read_days(
@@ -131,9 +138,11 @@ def read_days(
 
 def empty(spark: "SparkSession", columns: T.StructType) -> "DataFrame":
     """Return a table without rows, which needs no Python worker."""
-    return spark.range(0).select(
-        *(F.lit(None).cast(field.dataType).alias(field.name) for field in columns)
-    )
+    return spark.range(0).select(*map(_null, columns))
+
+
+def _null(field: T.StructField) -> "Column":
+    return F.lit(None).cast(field.dataType).alias(field.name)
 
 
 def literal_path(path: Path) -> str:

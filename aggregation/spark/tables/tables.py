@@ -124,7 +124,11 @@ class Tables:
                 raise SparkSetupError(f"{place} is no folder that can be written to")
 
     def create(self, spark: SparkSession) -> None:
-        """Create all tables of a place, then keep it."""
+        """Create all tables of a place, then keep it; widen those of an earlier release."""
+        if self.format is not TableFormat.PARQUET:
+            for table in Table:
+                if table_format(self.folder, table) is not None:
+                    self.lake(table).add_columns(empty(spark, COLUMNS[table]))
         if self.place is not None and read_place(self.folder) is None:
             for table in Table:
                 lake = LakeTable(

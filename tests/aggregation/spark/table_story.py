@@ -45,11 +45,12 @@ def comment(spark: SparkSession, tables: Tables, table: Table, column: str) -> s
 
 
 def widen(spark: SparkSession, tables: Tables) -> list[str | None]:
-    """Create a table as an earlier release did, then as this one does; return what was added."""
+    """Create a table as an earlier release did, read and widen it; return what was added."""
     lake, schema = tables.lake(Table.QUARANTINE), COLUMNS[Table.QUARANTINE]
     lake.create(empty(spark, schema).drop("reason"), ["day"])
     before = set(lake.read(spark).columns)
-    lake.create(empty(spark, schema), ["day"])
+    assert tables.read(spark, Table.QUARANTINE).columns == schema.fieldNames()
+    tables.create(spark)
     lake.append(empty(spark, schema))
     added = set(lake.read(spark).columns) - before
     return [*added, comment(spark, tables, Table.QUARANTINE, "reason")]
