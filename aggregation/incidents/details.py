@@ -188,6 +188,18 @@ def is_resized(reason: str | None) -> bool:
     return any(before[topic] != after[topic] for topic in before.keys() & after.keys())
 
 
+def list_new_topics(reason: str | None) -> list[str]:
+    """Return the topics that a leader has not known before, by its words."""
+    change = _CHANGE.search(reason or "")
+    if change is None:
+        return []
+    before, after = _partitions(change["before"]), _partitions(change["after"])
+    if not after:  # the wire shows the leader's own topics, and no number
+        added = _read_subscription(reason or "").get("added")
+        return added if isinstance(added, list) else []
+    return sorted(after.keys() - before.keys())
+
+
 def _partitions(text: str) -> dict[str, int]:
     return {
         topic: int(value) if is_number(value) else len(_RACK.findall(value))

@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from aggregation.incidents.attributes import Attributes
 from aggregation.incidents.causes import (
     Cause,
     find_retries,
@@ -22,7 +23,7 @@ from aggregation.incidents.causes import (
     list_causes,
     was_noticed_at_once,
 )
-from aggregation.incidents.details import detail_of, is_resized
+from aggregation.incidents.details import detail_of, is_resized, list_new_topics
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture, RelatedCause
 from aggregation.incidents.places import place_key, replaces
@@ -103,10 +104,9 @@ class _Away:
 class GroupHistory:
     """What is known of one group between two of its rebalances."""
 
-    closes: Mapping[tuple[str, ...], Sequence[float]] = field(default_factory=dict)
-    """Times (Unix seconds) of closes without a leave, by member."""
-    sees_partitions: bool = False
-    """A source shows which partitions members have."""
+    attributes: Attributes = field(default_factory=Attributes)
+    stopped_at: Sequence[float] = ()
+    """When its last members had left (Unix seconds)."""
     drafts: list[Draft] = field(default_factory=list)
     present: dict[tuple[str, ...], MemberRef] = field(default_factory=dict)
     present_since: dict[tuple[str, ...], float] = field(default_factory=dict)
@@ -131,6 +131,10 @@ class GroupHistory:
     def add(self, rebalance: ExplainedRebalance) -> None:
         """Add the next rebalance to the incident that it follows from."""
         causes = [*list_causes(rebalance), *self._infer_joins(rebalance, self.away)]
+        if any(map(_is_inferred_join, causes)):  # the others that came with it show no more
+            listed = {cause.member for cause in causes}
+            came = self._infer_joins(rebalance, None)
+            causes += [cause for cause in came if cause.member not in listed]
         noted = _find_first_notes(rebalance)
         rejoins = {cause for cause in causes if self._is_rejoin(cause, noted)}
         causes = [cause for cause in causes if cause not in rejoins]
@@ -180,7 +184,8 @@ class GroupHistory:
             return
         is_own = word.kind is IncidentKind.SESSION_EXPIRED and word.source not in BROKER_SOURCES
         has_owners = rebalance.round.group_type in {"consumer", "streams"}
-        if not is_own or (has_owners and self.sees_partitions) or last.is_ongoing:
+        sees_partitions = bool(self.attributes.ownership)
+        if not is_own or (has_owners and sees_partitions) or last.is_ongoing:
             return
         took_part = {s.member.key for each in last.rebalances for s in each.round.consumers}
         key = word.member.key
@@ -262,7 +267,7 @@ class GroupHistory:
         last_end = self._last_end()
         own = [at for at in effects if at >= last_end] or effects
         until = min(own, default=float("inf")) + EFFECT_SLACK_S
-        if not any(cause.at <= until for cause in causes):
+        if all(cause.at > until or cause.kind in _FOLLOW_UPS for cause in causes):
             new = [*self._infer_joins(rebalance, None), *causes] if self.present else causes
             causes = sorted(new, key=lambda cause: cause.at)
         return causes if any(cause.at <= until for cause in causes[:1]) else []
@@ -407,8 +412,12 @@ class GroupHistory:
     def _find_close(self, member: MemberRef, at: float) -> float | None:
         """Return the time of a close without a leave of a member that is gone at an instant."""
         since = self.synced_at.get(member.key, float("-inf"))
-        found = (each for each in self.closes.get(member.key, ()) if since <= each)
-        return max((each for each in found if each <= at + CLOCKS_S), default=None)
+        closes = self.attributes.closes.get(member.key, ())
+        last = max((each for each in closes if since <= each <= at + CLOCKS_S), default=None)
+        changes = self.attributes.changes_of_member.get(member.key, ())
+        # a static member came back, and its group did not notice
+        is_back = last is not None and any(c.owned and last < c.at <= at for c in changes)
+        return None if is_back else last
 
     def _draft_of(self, rebalance: ExplainedRebalance, roots: Sequence[Cause]) -> Draft:
         at, trigger = rebalance.round.started_at, rebalance.trigger
@@ -418,7 +427,8 @@ class GroupHistory:
             return draft
         if not roots:
             return self._draft_without_cause(rebalance)
-        root = roots[0]
+        root = next((each for each in roots if _explains_subscription(each, roots[0])), roots[0])
+        roots = [each for each in roots if not _explains_subscription(root, each)]
         draft = Draft(root.kind, min(at, root.at), root.certainty, root.reason)
         same = [cause for cause in roots if cause.kind is root.kind]
         details = (detail_of(cause.kind, cause.reason) for cause in same)
@@ -553,6 +563,8 @@ class GroupHistory:
         draft.depart(departure)
         place = place_key(departure.member)
         is_end = departure.how in _ENDS and not is_inferred_leave(draft.reason)
+        if departure.how is DepartureMode.LEFT and departure.returned_at is None:
+            is_end &= not any(0 <= stop - departure.at <= STOP_S for stop in self.stopped_at)
         if place not in self.gone_places and is_end:
             self.steps[place].append((departure.at, draft))
         self.gone_places.add(place)
@@ -757,6 +769,19 @@ def _match_successors(
         joined.remove(successor)
         restarted.append((member, successor.at))
         yield member, replace(departure, returned_at=max(departure.at, successor.at))
+
+
+def _is_inferred_join(cause: Cause) -> bool:
+    return cause.kind is IncidentKind.MEMBER_JOINED and cause.certainty is Certainty.INFERRED
+
+
+def _explains_subscription(news: Cause, change: Cause) -> bool:
+    """Check that the topics that a member adds are new to its leader: its pattern matches them."""
+    kinds = (news.kind, change.kind)
+    if kinds != (IncidentKind.METADATA_CHANGED, IncidentKind.SUBSCRIPTION_CHANGED):
+        return False
+    added = detail_of(change.kind, change.reason).get("added")
+    return bool(added) and added == list_new_topics(news.reason)
 
 
 def _find_sources(rebalance: ExplainedRebalance) -> set[str]:

@@ -128,13 +128,12 @@ def find_incidents(
 ) -> list[Incident]:
     """Return the incidents that rebalances, given by their start, belong to."""
     attributes, ids = read_attributes(records), _read_member_ids(records)
+    stops = _read_stops(rebalances)
     histories: dict[GroupRef, GroupHistory] = {}
     for rebalance in rebalances:
         ref = rebalance.round.ref
         if ref not in histories:
-            histories[ref] = GroupHistory(
-                closes=attributes[ref].closes, sees_partitions=bool(attributes[ref].ownership)
-            )
+            histories[ref] = GroupHistory(attributes=attributes[ref], stopped_at=stops[ref])
         histories[ref].add(rebalance)
     drafts = defaultdict[GroupRef, list[Draft]](list)
     for ref, history in histories.items():
@@ -155,6 +154,18 @@ def find_incidents(
         for draft, until in _with_next(of_group)
     ]
     return sorted(found, key=lambda incident: (incident.started_at, incident.ref))
+
+
+def _read_stops(rebalances: Iterable[ExplainedRebalance]) -> dict[GroupRef, list[float]]:
+    """Return when the last members of each group had left for good (Unix seconds)."""
+    found = defaultdict[GroupRef, list[float]](list)
+    for each in rebalances:
+        ended_at = found[each.round.ref]
+        if ended_at and each.round.started_at <= ended_at[-1] + RESTART_S:
+            ended_at.pop()
+        if each.is_end:
+            ended_at.append(each.round.ended_at)
+    return found
 
 
 def _explain_growth(draft: Draft, attributes: Attributes) -> None:

@@ -338,20 +338,31 @@ def _is_near(island: _Island, segment: Segment) -> bool:
 def _place_unfinished(unfinished: Sequence[Segment], index: _Islands) -> list[_Island]:
     """Add each segment without an end to the rebalance that ran when it began.
 
-    The others wait for a generation that is still to come.
+    The others wait for a generation that is still to come: that of a follow-up, if a member that
+    has to revoke still waits for it, or of a rebalance of their own.
     """
     loose: list[_Island] = []
+    revoking: _Island | None = None
     for segment in unfinished:
         until = segment.started_at if segment.is_open else segment.ended_at
         running = index.overlapping(segment.started_at, until)
         if running:
             running[0].add(segment)
+            revoking = running[0] if _is_revoking(segment) else revoking
+        elif revoking is not None and _is_effect(segment, revoking):
+            revoking.add(segment)
         elif loose and loose[-1].ended_at >= segment.started_at:
             loose[-1].add(segment)
         else:
             loose.append(_Island())
             loose[-1].add(segment)
     return loose
+
+
+def _is_revoking(segment: Segment) -> bool:
+    """Check for a member with an assignment that needs a follow-up round."""
+    codes = {step.code for step in segment.steps if not step.masked}
+    return segment.is_open and RebalanceStatus.REVOCATION_NEEDED in codes
 
 
 def _merge_spanned(closed: Sequence[Segment], index: _Islands) -> None:
@@ -415,9 +426,14 @@ def _follows(island: _Island, base: _Island) -> bool:
         at_once
         and min(island.generations) == max(base.generations) + 1
         and not any(segment.is_exit for segment in island.segments)
-        and {cause_of(step) for s in island.segments for step in s.steps} <= _FOLLOW_UPS
-        and {s.member.key for s in island.segments} <= {s.member.key for s in base.segments}
+        and all(_is_effect(segment, base) for segment in island.segments)
     )
+
+
+def _is_effect(segment: Segment, base: _Island) -> bool:
+    """Check that a member of an earlier rebalance has no cause of its own."""
+    is_known = any(each.member.key == segment.member.key for each in base.segments)
+    return is_known and {cause_of(step) for step in segment.steps} <= _FOLLOW_UPS
 
 
 def _place_exits(exits: Sequence[Segment], islands: list[_Island]) -> list[_Island]:

@@ -31,7 +31,8 @@ _NO_RANK: _Rank = (False, False, "")
 
 def unify_identities(records: Iterable[Sample]) -> list[Sample]:
     """Return the records with one cluster a group, and one host a member, where that is known."""
-    return number_twins(_unify_hosts(_name_instances(_unify_clusters(_drop_repeats(records)))))
+    named = _name_instances(_unify_clusters(_drop_repeats(records)))
+    return number_twins(_unify_hosts(_add_instances(named)))
 
 
 def _drop_repeats(records: Iterable[Sample]) -> list[Sample]:
@@ -76,6 +77,30 @@ def _name_instances(records: list[Sample]) -> list[Sample]:
         return msgspec.structs.replace(record, client_id=own.client_id, host=own.host)
 
     return [name(record) for record in records]
+
+
+def _add_instances(records: list[Sample]) -> list[Sample]:
+    """Return the records with each static member's instance id: librdkafka's log has none."""
+    instances = {
+        (record.group, record.client_id, name): record.group_instance_id
+        for record in records
+        if record.group_instance_id is not None
+        for name in (record.member_id, record.episode)
+        if name
+    }
+    if not instances:
+        return records
+
+    def add(record: Sample) -> Sample:
+        if record.group_instance_id is not None or record.client_id is None:
+            return record
+        names = (
+            (record.group, record.client_id, each) for each in (record.member_id, record.episode)
+        )
+        own = next(filter(None, map(instances.get, names)), None)
+        return record if own is None else msgspec.structs.replace(record, group_instance_id=own)
+
+    return [add(record) for record in records]
 
 
 def _is_named_by_instance(record: Sample) -> bool:

@@ -14,7 +14,7 @@ from aggregation.incidents.settings import ClientKind
 from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.rebalances.root_cause import Certainty
 from metrics.model.sample import UNEXPLAINED, Sample, SampleKind, Scope, format_time, parse_time
-from metrics.model.signals import Member, Signal, SignalKind, SourceKind
+from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
@@ -31,6 +31,8 @@ from tests.aggregation.rebalances.test_rebalances import (
 from tests.metrics.given import raised, signal
 
 K = IncidentKind
+AT_ONCE = "triggered followup rebalance scheduled for 0"
+REVOKES = FollowUp(status=RebalanceStatus.REVOCATION_NEEDED, at=101.0, reason="to revoke: t-0")
 
 
 def incidents(*signals: Signal, now: float | None = None) -> list[Incident]:
@@ -232,6 +234,18 @@ class TestKinds:
 
         assert kinds(loops) == [(K.CRASH_LOOP, ["a"])]
 
+    def test_final_stop_is_no_part_of_a_loop(self) -> None:
+        """It came and went twice, and then all stop; one that comes back again is in a loop."""
+        steps: list[Signal] = []
+        for number, at in enumerate((100.0, 200.0)):
+            again = round_of(3 + 2 * number, at + 20.0, A, B, C, causes={"a": NEW})
+            steps += [*leave_of_a(at), *again]
+        stop = [left(300.0, A), *round_of(6, 301.0, B, C), left(305.0, B), left(306.0, C)]
+        back = round_of(7, 400.0, A, causes={"a": NEW})
+
+        assert K.CRASH_LOOP not in {each.kind for each in incidents(*steps, *stop)}
+        assert K.CRASH_LOOP in {each.kind for each in incidents(*steps, *stop, *back)}
+
     def test_all_that_stop_within_a_minute_are_one(self) -> None:
         (found,) = incidents(
             left(100.0, A),
@@ -342,6 +356,58 @@ class TestKinds:
         assert incident.kind is expected
         if expected is K.SESSION_EXPIRED:
             assert went(incident) == [("a", DepartureMode.EXPIRED, False)]
+
+    def test_follow_up_that_goes_on_belongs_to_what_it_follows(self) -> None:
+        """A member still has to revoke, and the next generation is not known yet."""
+        joins = [raised(2, 100.0, A, reason=NEW[1]), raised(1, 100.2, B), raised(1, 100.2, C)]
+        first = [
+            signal(SignalKind.SYNC, 101.0, A, generation=3),
+            signal(SignalKind.SYNC, 101.0, B, generation=3, own=REVOKES),
+            signal(SignalKind.SYNC, 101.0, C, generation=3),
+        ]
+        again = [raised(1, 101.8, C), raised(6, 101.9, A, reason=AT_ONCE)]
+
+        (found,) = incidents(
+            left(50.0, A), *round_of(2, 51.0, B, C), *joins, *first, *again, now=102.0
+        )[-1:]
+
+        assert found.is_ongoing
+        assert K.UNKNOWN not in {found.kind}
+        assert len(found.rebalances) == 2
+
+    def test_log_without_instance_ids_is_of_the_member_on_the_wire(self) -> None:
+        """Librdkafka's log has none. The timeout that the wire shows is the member's, too."""
+        seen = records(*START, *round_of(2, 100.0, B, C))
+        logs = [replace(record, member_id=f"{record.client_id}-1") for record in seen]
+        wire = [
+            replace(
+                by_proxy(record),
+                group_instance_id=f"i-{record.client_id}",
+                field="session.timeout.ms",
+                kind=SampleKind.CHANGE,
+                subject="member",
+                after="10000",
+            )
+            for record in logs
+            if record.client_id == "a"
+        ]
+
+        (_, found) = analyze([*logs, *wire]).incidents
+
+        assert (found.kind, names(found)) == (K.SESSION_EXPIRED, ["a"])
+        assert found.members[0].group_instance_id == "i-a"
+        assert found.detail["session_timeout_ms"] == 10_000
+
+    def test_static_member_that_came_back_from_a_close_is_not_closed(self) -> None:
+        """Its group did not notice the restart. Then it was killed."""
+        closed = replace(signal(SignalKind.SEEN, 50.0, A), closes=True, assigned=())
+        back = [reads(60.0, A, "t-0")]
+        start = [reads(1.5, A, "t-0")]
+
+        (stays_closed,) = incidents(*start, closed, *round_of(2, 100.0, B, C))
+        (killed,) = incidents(*start, closed, *back, *round_of(2, 100.0, B, C))
+
+        assert (stays_closed.kind, killed.kind) == (K.MEMBER_LEFT, K.SESSION_EXPIRED)
 
     def test_drop_within_the_rebalance_of_another_is_its_departure(self) -> None:
         """A cause that is seen after its effect began is no cause of it."""
@@ -534,6 +600,33 @@ class TestKinds:
 
         expired = (K.SESSION_EXPIRED, ["a"])
         assert kinds(found) == ([(K.UNKNOWN, []), expired] if sees_partitions else [expired])
+
+    @pytest.mark.parametrize(
+        ("news", "also"),
+        [
+            ("from (version1: {t=2}) to (version2: {t=2, u=3})", []),
+            ("from [t] to [t, u]", []),
+            ("from (version1: {t=2}) to (version2: {t=3})", [K.SUBSCRIPTION_CHANGED]),
+        ],
+    )
+    def test_pattern_that_matches_a_new_topic_is_nobodys_doing(
+        self, news: str, also: list[IncidentKind]
+    ) -> None:
+        """The leader notices it, too, and before the members have joined."""
+        words = {"b": (8, "subscription has changed from [t] to [t, u]"), "a": (7, news)}
+        (found,) = incidents(*round_of(2, 100.0, A, B, C, causes=words))
+
+        assert found.kind is K.METADATA_CHANGED
+        assert [each.kind for each in found.also] == also
+
+    def test_static_members_that_start_at_once_are_all_named(self) -> None:
+        """Nothing shows a static join but its sync; the others that came with it are as new."""
+        start = [signal(SignalKind.JOIN, 0.1, each) for each in (A, B)]
+        start += [signal(SignalKind.SYNC, 1.0, each, generation=1) for each in (A, B)]
+
+        (found,) = analyze(records(*start)).incidents
+
+        assert (found.kind, sorted(names(found))) == (K.MEMBER_JOINED, ["a", "b"])
 
     def test_topics_that_came_went_or_grew_are_its_detail(self) -> None:
         words = (
