@@ -4,11 +4,13 @@ Source: incidents.md section 6.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from textwrap import shorten
+from typing import TypeVar
 
 from aggregation.incidents.answers import IncidentAnswer, MemberAnswer, WaitAnswer
 from metrics.model.sample import parse_time
+from metrics.model.signals import streams_thread
 
 _NAMES_MAX = 3
 _REASON_CHARS = 100
@@ -68,7 +70,10 @@ def count_by_member(incidents: Sequence[IncidentAnswer]) -> str:
     """Return how many rebalances each member began, the most first: equal numbers are ties."""
     counts: Counter[str] = Counter()
     for incident in incidents:
-        for name in _distinct_names(incident.members):
+        threads = {each: streams_thread(each.client_id) for each in incident.members}
+        instances = {thread.instance for thread in threads.values() if thread is not None}
+        others = [each for each, thread in threads.items() if thread is None]
+        for name in [*_distinct_names(others), *instances]:
             counts[name] += len(incident.rebalances)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ranked = [(name, count) for name, count in ranked if count]
@@ -295,7 +300,7 @@ def _distinct_names(members: Sequence[MemberAnswer]) -> list[str]:
     """Return the members' names in their order, each once.
 
     An incident has as many members as its group, and a page has many incidents: each member is
-    looked at once.
+    looked at once. Several threads of one Streams instance have its name.
     """
     by_client: dict[str, dict[MemberAnswer, None]] = {}
     for member in members:
@@ -304,8 +309,28 @@ def _distinct_names(members: Sequence[MemberAnswer]) -> list[str]:
         member: name
         for alike in by_client.values()
         for member, name in zip(alike, _name_apart([*alike]), strict=True)
-    }
+    } | _name_instances(members)
     return list(dict.fromkeys(named[member] for member in members))
+
+
+_Of = TypeVar("_Of", MemberAnswer, WaitAnswer)
+
+
+def _name_instances(threads: Iterable[_Of]) -> dict[_Of, str]:
+    """Return the name of its Streams instance for each of several threads."""
+    found: dict[tuple[str, str], dict[_Of, int]] = {}
+    for each in threads:
+        thread = streams_thread(each.client_id)
+        if thread is not None:
+            found.setdefault((thread.instance, each.host), {})[each] = thread.thread
+    hosts = Counter(instance for instance, _ in found)
+    named: dict[_Of, str] = {}
+    for (instance, host), own in found.items():
+        count = len(set(own.values()))
+        where = f"{host}, " if hosts[instance] > 1 else ""
+        if count > 1:
+            named |= dict.fromkeys(own, f"{instance} ({where}{count} threads)")
+    return named
 
 
 def _name_apart(alike: Sequence[MemberAnswer]) -> list[str]:
@@ -339,13 +364,17 @@ def _marks(member: MemberAnswer) -> tuple[str, ...]:
 
 def waiting(waits: Sequence[WaitAnswer], members: Sequence[MemberAnswer] = ()) -> str:
     """Return who is waited for, the longest first; ``members`` are of the same incident."""
-    longest = sorted(waits, key=lambda wait: -wait.seconds)[:_NAMES_MAX]
     ids = {(each.client_id, each.member_id) for each in waits}
     ids |= {(each.client_id, each.member_id) for each in members}
     alike = Counter(client_id for client_id, _ in ids)
-    text = ", ".join(f"{_waited(wait, alike)} ({wait.seconds:.1f} s)" for wait in longest)
-    text += f" and {len(waits) - _NAMES_MAX} more" if len(waits) > _NAMES_MAX else ""
-    is_one = len(waits) > 1 and all(wait.certainty == "inferred" for wait in waits)
+    instances = _name_instances(waits)
+    seconds: dict[str, float] = {}
+    for wait in sorted(waits, key=lambda wait: -wait.seconds):
+        seconds.setdefault(instances.get(wait) or _waited(wait, alike), wait.seconds)
+    longest = list(seconds.items())[:_NAMES_MAX]
+    text = ", ".join(f"{name} ({waited_s:.1f} s)" for name, waited_s in longest)
+    text += f" and {len(seconds) - _NAMES_MAX} more" if len(seconds) > _NAMES_MAX else ""
+    is_one = len(seconds) > 1 and all(wait.certainty == "inferred" for wait in waits)
     return f"one of {text}" if is_one else text
 
 

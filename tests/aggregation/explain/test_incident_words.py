@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from aggregation.explain.incident_words import names
-from aggregation.incidents.answers import MemberAnswer
+from aggregation.explain.incident_words import names, waiting
+from aggregation.incidents.answers import MemberAnswer, WaitAnswer
 
 _MEMBERS = 300
 _LOOKS_MAX = 10
@@ -61,3 +61,32 @@ def test_naming_looks_at_each_member_a_few_times(
     monkeypatch.setattr(MemberAnswer, "__hash__", counting)
     names(members)
     assert looks["hash"] <= _LOOKS_MAX * _MEMBERS
+
+
+def _thread(number: int, host: str = "a", instance: str = "app-1") -> MemberAnswer:
+    return _member(f"{instance}-StreamThread-{number}-consumer", host=host)
+
+
+def test_threads_of_a_streams_instance_have_its_name() -> None:
+    members = [_thread(1), _thread(2), _thread(1, instance="app-2"), _member("c")]
+    assert names(members) == "app-1 (2 threads), app-2-StreamThread-1-consumer, c"
+
+
+def test_instances_of_one_name_have_their_hosts() -> None:
+    members = [_thread(number, host) for host in ("a", "b") for number in (1, 2)]
+    assert names(members) == "app-1 (a, 2 threads), app-1 (b, 2 threads)"
+
+
+def test_group_waits_for_an_instance_as_long_as_for_its_slowest_thread() -> None:
+    waits = [
+        WaitAnswer(
+            client_id=each.client_id,
+            member_id=None,
+            host=each.host,
+            seconds=seconds,
+            joined_at=None,
+            certainty="seen",
+        )
+        for each, seconds in ((_thread(1), 2.0), (_thread(2), 3.0), (_member("c"), 1.0))
+    ]
+    assert waiting(waits) == "app-1 (2 threads) (3.0 s), c (1.0 s)"
