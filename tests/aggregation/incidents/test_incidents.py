@@ -372,7 +372,7 @@ class TestKinds:
         )[-1:]
 
         assert found.is_ongoing
-        assert K.UNKNOWN not in {found.kind}
+        assert found.kind is not K.UNKNOWN
         assert len(found.rebalances) == 2
 
     def test_log_without_instance_ids_is_of_the_member_on_the_wire(self) -> None:
