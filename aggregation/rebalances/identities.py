@@ -94,10 +94,9 @@ def _add_instances(records: list[Sample]) -> list[Sample]:
     def add(record: Sample) -> Sample:
         if record.group_instance_id is not None or record.client_id is None:
             return record
-        names = (
-            (record.group, record.client_id, each) for each in (record.member_id, record.episode)
-        )
-        own = next(filter(None, map(instances.get, names)), None)
+        names = (record.member_id, record.episode)
+        keys = ((record.group, record.client_id, name) for name in names if name)
+        own = next((instances[key] for key in keys if key in instances), None)
         return record if own is None else msgspec.structs.replace(record, group_instance_id=own)
 
     return [add(record) for record in records]
