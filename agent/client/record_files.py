@@ -8,11 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from agent.errors import RecordsError
 from metrics.model.sample import Sample, SampleKind, Scope, decode, format_time
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
 
 STDIN = "-"
 _LOOKS = 100
@@ -100,30 +104,44 @@ def _from_tables(path: Path, group: str) -> Found:
     except ImportError as error:
         raise RecordsError(f"{path}: {error}; install the extra 'spark'") from error
     try:
-        table = dataset.dataset(
-            path / "transitions", format="parquet", partitioning="hive", exclude_invalid_files=True
-        )
+        table = _open_table(path / "transitions")
         rows = table.to_table(filter=dataset.field("group") == group).to_pylist()
         groups = set(table.to_table(columns=["group"])["group"].unique().to_pylist())
         records = [_from_row(row) for row in rows]
         if rows and (path / "samples").is_dir():
-            records += map(_from_row, _last_samples(path / "samples", max(r["ts"] for r in rows)))
+            since = max(row["ts"] for row in rows)
+            records += map(_from_row, _last_samples(path / "samples", group, since))
     except (ArrowException, OSError) as error:
         raise RecordsError(f"{path}: {error}") from error
     return Found(records, groups)
 
 
-def _last_samples(path: Path, since: datetime) -> Iterable[dict[str, object]]:
-    """Return the last periodic sample of each agent since an instant: it was alive then."""
-    from pyarrow import dataset  # noqa: PLC0415 - an extra
+def _open_table(path: Path) -> "Dataset":
+    """Open a table; Delta and Iceberg have the day in the files, too."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+    from pyarrow import dataset  # noqa: PLC0415
 
-    table = dataset.dataset(path, format="parquet", partitioning="hive", exclude_invalid_files=True)
-    is_later = dataset.field("ts") >= since
-    if "day" in table.schema.names:  # other days' files are not read
-        is_later &= dataset.field("day") >= f"{since:%Y-%m-%d}"
+    by_day = dataset.partitioning(pa.schema([("day", pa.date32())]), flavor="hive")
+    return dataset.dataset(path, format="parquet", partitioning=by_day, exclude_invalid_files=True)
+
+
+def _last_samples(path: Path, group: str, since: datetime) -> Iterable[dict[str, object]]:
+    """Return the last periodic samples since an instant: who was alive, and at which status.
+
+    They are those of each agent, without its status, and of each member of the group.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+    from pyarrow import dataset  # noqa: PLC0415
+
+    table = _open_table(path)
+    is_later = (dataset.field("ts") >= since) & (dataset.field("day") >= since.date())
     last = table.to_table(columns=["agent", "ts"], filter=is_later)
     for row in last.group_by("agent").aggregate([("ts", "max")]).to_pylist():
         yield _PRESENCE | {"agent": row["agent"], "ts": row["ts_max"]}
+    own = table.to_table(filter=is_later & (dataset.field("group") == group)).sort_by("ts")
+    numbered = own.append_column("number", pa.array(range(len(own)), pa.int64()))
+    ends = numbered.group_by(["agent", "scope", "client_id", "host"]).aggregate([("number", "max")])
+    yield from own.take(ends["number_max"]).to_pylist()
 
 
 _PRESENCE: dict[str, object] = {

@@ -238,6 +238,26 @@ def test_rebalance_in_tables_goes_on_while_the_periodic_samples_of_its_agent_do(
 
     assert going_on("alive", [sample])
     assert not going_on("gone", [sample | {"agent": "two"}])
+    own = rows[opened] | {"kind": "sample", "ts": later, "episode": None}
+    assert not going_on("at-0", [sample, own | {"to": 0}])
+    assert going_on("not-at-0", [sample, own])
+
+
+@pytest.mark.parametrize("column", [False, True])
+def test_tables_with_the_day_in_their_files_too(tmp_path: Path, *, column: bool) -> None:
+    """Delta and Iceberg write the column of the partition, as a date."""
+    rows = [json.loads(line) for line in LINES.splitlines()]
+    times = pa.array([row["ts"].removesuffix("Z") for row in rows])
+    table = pa.Table.from_pylist(rows)
+    at = times.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
+    table = table.set_column(table.column_names.index("ts"), "ts", at)
+    if column:
+        table = table.append_column("day", at.cast(pa.date32()))
+    folder = tmp_path / "transitions" / "day=1970-01-01"
+    folder.mkdir(parents=True)
+    pq.write_table(table, folder / "part-0.parquet")
+
+    assert LAST in explain("g", "--from", str(tmp_path)).stdout
 
 
 def test_json_holds_the_same(spool: Path) -> None:
