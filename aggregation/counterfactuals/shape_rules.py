@@ -275,13 +275,16 @@ def _longest_gap(start: Sequence[IncidentFacts]) -> float:
 def propose_pacing(history: PastIncidents) -> Change | None:
     """Propose rollouts by halves: a half goes, comes back, then the other: four rebalances.
 
-    The unread time is taken as equal for each rebalance, so the confidence is low.
+    The partitions of each member move away and back at any pace, so their time stays. The rest of
+    the unread time is taken as equal for each rebalance, so the confidence is low.
     """
     savings = [
         Saving(
             incident=each,
             rebalances=(avoided := each.rebalances - PACED_REBALANCES),
-            unread_s=None if each.unread_s is None else each.unread_s * avoided / each.rebalances,
+            unread_s=None
+            if each.unread_s is None
+            else max(0.0, each.unread_s - (each.moved_s or 0.0)) * avoided / each.rebalances,
         )
         for each in history.uncounted
         if each.kind is IncidentKind.ROLLOUT

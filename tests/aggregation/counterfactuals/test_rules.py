@@ -7,7 +7,7 @@ import pytest
 from aggregation.counterfactuals.change import Change, Confidence, PastIncidents
 from aggregation.counterfactuals.changes import find_changes
 from aggregation.counterfactuals.facts import IncidentFacts
-from aggregation.counterfactuals.shape_rules import propose_cooperative
+from aggregation.counterfactuals.shape_rules import propose_cooperative, propose_pacing
 from aggregation.counterfactuals.timeouts import choose, draw_curve, round_up
 from tests.aggregation.counterfactuals.given import H, K, away, incident
 
@@ -321,12 +321,17 @@ class TestShape:
         start = incident("j", K.MEMBER_JOINED, members=("a", "b"), rebalances=3, ended_at=100.6)
         assert changes(start)["group.initial.rebalance.delay.ms"].proposed == "3000"
 
-    def test_rollout_by_halves_has_four_rebalances(self) -> None:
-        rollout = incident(
-            "r", K.ROLLOUT, members=("a", "b", "c"), rebalances=10, unread_s=100.0, is_static=True
-        )
-        change = changes(rollout)["rollout in fewer steps"]
-        assert (change.rebalances_avoided, change.unread_avoided_s) == (6, 60.0)
+    @pytest.mark.parametrize(("moved_s", "avoided_s"), [(None, 60.0), (40.0, 36.0), (120.0, 0.0)])
+    def test_rollout_by_halves_has_four_rebalances(
+        self, moved_s: float | None, avoided_s: float
+    ) -> None:
+        """Each member's partitions move away and back at any pace."""
+        members = ("a", "b", "c")
+        costs: dict[str, Any] = {"rebalances": 10, "unread_s": 100.0, "moved_s": moved_s}
+        rollout = incident("r", K.ROLLOUT, members=members, is_static=True, **costs)
+        change = propose_pacing(PastIncidents([rollout], [rollout]))
+        assert change is not None
+        assert (change.rebalances_avoided, change.unread_avoided_s) == (6, avoided_s)
 
 
 def test_curve_weighs_what_it_saves_against_what_is_missed_later() -> None:
