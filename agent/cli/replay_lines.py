@@ -56,6 +56,8 @@ def _summarise(recording: Recording, parser: LineParser) -> Iterator[str]:
         yield f"    {lines} by {dialect}"
     if refused:
         yield f"    {refused} without an effect"
+    if not by_dialect:
+        yield "    replay without --explain-line names what it looks like, and what to set"
 
 
 def _take(line: ParsedLine, parser: LineParser) -> str:

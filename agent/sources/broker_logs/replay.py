@@ -8,7 +8,13 @@ from agent.sources.base import TICK_S, Tick
 from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpreter
 from agent.sources.broker_logs.membership import GroupTable
 from agent.sources.broker_logs.source import create_broker_dialects
-from agent.sources.lines.line_faults import find_time_faults, find_width_faults, read_first_line
+from agent.sources.lines.line_faults import (
+    describe_bytes,
+    find_archive_faults,
+    find_time_faults,
+    find_width_faults,
+    read_first_line,
+)
 from agent.sources.lines.line_parser import LineParser, ParsedLine
 from agent.sources.lines.recordings import Recording, recordings
 from agent.sources.lines.replay import read_events, read_log
@@ -92,11 +98,13 @@ def _diagnose(sample: bytes, parser: LineParser) -> Iterator[str]:
         yield f"{_UNKNOWN}; it looks like {_describe(sample)}"
     yield from find_time_faults(parser.counts)
     yield from find_width_faults(sample)
+    yield from find_archive_faults(sample)
     if _FENCED.search(sample):
         yield "a static member was fenced: two clients have the same group.instance.id"
 
 
 def _describe(sample: bytes) -> str:
-    found = next((text for finder, text in _FINDERS if finder.search(sample)), None)
+    texts = (text for finder, text in _FINDERS if finder.search(sample))
+    found = describe_bytes(sample) or next(texts, None)
     first = read_first_line(sample)
     return found or (f"no log of a broker ({first!r})" if first else "an empty file")

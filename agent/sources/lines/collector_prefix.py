@@ -132,7 +132,13 @@ _PATTERNS = {
     "a name and a time, of DigitalOcean's apps": (
         rf"(?!{_LEVEL}\W){_THREAD}(?P<name>[a-z][\w-]{{1,64}}) (?P<time>{_ISO}) {_STAMP}",
     ),
-    "kubetail": (rf"\[(?P<pod>{_POD_OF_SET})(?: (?P<container>[a-z\d-]{{1,63}}))?\] ",),
+    "kubetail, and a template of stern": (
+        rf"\[(?P<pod>{_POD_OF_SET})(?:[ /](?P<container>[a-z\d-]{{1,63}}))?\] ",
+    ),
+    "Papertrail's archives": (
+        rf"\d{{6,20}}\t(?P<time>{_ISO})\t{_ISO}\t\d{{1,19}}\t(?P<host>[^\t]{{1,253}})\t",
+        r"[\da-f.:]{0,45}\t[^\t]{0,16}\t[^\t]{0,16}\t(?P<tag>[^\t]{0,128})\t",
+    ),
     "a time alone, of docker logs -t and of viewers": (
         rf"\s{{0,8}}(?P<time>{_ISO}|\d{{4}}[ -]\w{{2,3}}[ -]\d\d \d\d:\d\d:\d\d",
         r"|[A-Z][a-z]{2} \d\d?, \d{4} @ \d\d:\d\d:\d\d\.\d{1,9})",
@@ -153,7 +159,7 @@ _DATED = re.compile(
 )
 """The most frequent begins of a line, and no collector's."""
 _BRACKETS = re.compile(
-    rf"\[(?:pod/|\s{{0,12}}\d{{1,10}}\.\d{{6}}\] |{_POD_OF_SET}[\] ]|[\w.-]{{1,64}}\]\s{{0,64}}\|"
+    rf"\[(?:pod/|\s{{0,12}}\d{{1,10}}\.\d{{6}}\] |{_POD_OF_SET}[\] /]|[\w.-]{{1,64}}\]\s{{0,64}}\|"
     r"|\d{1,7}\] [\w.*/-]{1,255}: \[|[\w.@/-]{1,64}\] \{\")"
 )
 _BEHIND_STAMP = "] ("
@@ -178,7 +184,7 @@ class CollectorPrefix(NamedTuple):
     time: str
     end: int
     stop: int | None = None
-    """Where the collector's part behind the line begins, if it writes one."""
+    """Begin of the part behind the line, if the collector writes one."""
 
 
 def is_bare(text: str) -> bool:

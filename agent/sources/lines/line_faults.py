@@ -9,6 +9,17 @@ _RAN_BACK_S = 30.0
 """Threads of a process write out of order by less than this."""
 _FIRST_LINE_CHARS = 80
 _DIGIT = re.compile(rb"\d")
+_CAPTURE = re.compile(rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x4d\x3c\xb2\xa1|\x0a\x0d\x0d\x0a)")
+_PACKED = re.compile(
+    rb"\A(?:BZh\d1AY|\xfd7zXZ|PK\x03\x04|\x28\xb5\x2f\xfd|\x04\x22\x4d\x18|7z\xbc\xaf)"
+)
+_ENCRYPTED = re.compile(rb"\A(?:Salted__|-----BEGIN PGP MESSAGE|age-encryption\.org/)")
+_PACKED_TWICE = b"\x1f\x8b"
+"""What stands in a gzip file that was packed again."""
+_TAR_AT, _TAR = 257, b"ustar"
+_BINARY_BYTES = 1_024
+_TEXT_CONTROLS = b"\t\n\r\x1b\f\b"
+_BINARY_SHARE = 0.05
 _MIN_WIDTH, _MIN_ENDS, _END_BYTES = 60, 4, 12
 """Lines of one length by chance end alike: they are one message again."""
 
@@ -36,6 +47,29 @@ def find_width_faults(sample: bytes) -> Iterator[str]:
     ends = {_DIGIT.sub(b"0", line[-_END_BYTES:]) for line in lines if len(line) == width}
     if width >= _MIN_WIDTH and len(ends) >= _MIN_ENDS:
         yield f"lines are cut at {width} characters: what stood behind is lost, and may be a cause"
+
+
+def find_archive_faults(sample: bytes) -> Iterator[str]:
+    """Yield that a file holds several: one would go on where another ends."""
+    if sample.startswith(_TAR, _TAR_AT):
+        yield "a tar archive, of which all files are read as one log: unpack it"
+
+
+def describe_bytes(sample: bytes) -> str | None:
+    """Describe a file that holds no text, with the remedy; None for a text."""
+    if _CAPTURE.match(sample):
+        return "a capture: use --source pcap"
+    if _PACKED.match(sample):
+        return "a compressed file: unpack it; of compressed ones, gzip alone is read"
+    if sample.startswith(_PACKED_TWICE):
+        return "a file that was compressed twice: unpack it once"
+    if _ENCRYPTED.match(sample):
+        return "an encrypted file: decrypt it"
+    head = sample[:_BINARY_BYTES]
+    controls = sum(byte < ord(" ") and byte not in _TEXT_CONTROLS for byte in head)
+    if controls > _BINARY_SHARE * len(head):
+        return "a binary file, or an encrypted one: a log is text, or text that gzip has packed"
+    return None
 
 
 def read_first_line(sample: bytes) -> str:

@@ -8,7 +8,13 @@ framework mutes, of other sources' files and of missing times. Each finding name
 import re
 from collections.abc import Iterator
 
-from agent.sources.lines.line_faults import find_time_faults, find_width_faults, read_first_line
+from agent.sources.lines.line_faults import (
+    describe_bytes,
+    find_archive_faults,
+    find_time_faults,
+    find_width_faults,
+    read_first_line,
+)
 from agent.sources.lines.line_parser import LineParser, ParserCounts
 from agent.sources.logs.client_interpreter import ClientInterpreter
 
@@ -60,14 +66,6 @@ _FRAMEWORKS = (
 )
 """Camel, Akka and Pekko, NiFi, Helidon and Vert.x."""
 _MARKS = (
-    (
-        rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x4d\x3c\xb2\xa1|\x0a\x0d\x0d\x0a)",
-        "a capture: use --source pcap",
-    ),
-    (
-        rb"\A(?:BZh\d1AY|\xfd7zXZ|PK\x03\x04|\x28\xb5\x2f\xfd|\x04\x22\x4d\x18|7z\xbc\xaf)",
-        "a compressed file: unpack it; of compressed ones, gzip alone is read",
-    ),
     (rb'"rebalance_cnt"|"cgrp": ?\{', "statistics of librdkafka: use --source stats"),
     (
         rb"\[Group(?:Coordinator|MetadataManager) |\[(?:Kafka|Broker)Serv|\.coordinator\.group\.",
@@ -224,6 +222,7 @@ def diagnose(
         yield "a client was fenced: another one has the same group.instance.id, and this one dies"
     yield from _diagnose_version(sample)
     yield from find_width_faults(sample)
+    yield from find_archive_faults(sample)
 
 
 def describe_consumer(sample: bytes) -> str | None:
@@ -236,6 +235,8 @@ def describe_consumer(sample: bytes) -> str | None:
 
 
 def _describe(sample: bytes) -> str:
+    if (found := describe_bytes(sample)) is not None:
+        return found
     for finder, text in _FINDERS:
         if finder.search(sample):
             return text

@@ -78,6 +78,13 @@ def test_no_control_character_reaches_the_terminal(tmp_path: Path) -> None:
         assert not {"\x1b", "\x07", "\u202e"} & set(shown)
 
 
+def test_explain_line_of_a_log_that_is_not_read_names_the_next_step(tmp_path: Path) -> None:
+    log = tmp_path / "app.log"
+    log.write_text("INFO hello\n")
+
+    assert "replay without --explain-line" in run("--explain-line", log).stdout
+
+
 def test_explain_line_names_the_rule_and_shows_what_none_reads(tmp_path: Path) -> None:
     log = tmp_path / "app.log"
     log.write_text(OURS.replace("our wrapper kicks", "(Re-)joining group") + OURS)

@@ -37,6 +37,21 @@ OF_TWO: dict[str, Form] = {
     "k9s": lambda at, text, n: f"{iso(at)} {PODS[n]} app {log4j(at, text)}",
     "k9s, one container": lambda at, text, n: f"{iso(at)} {PODS[n]} {log4j(at, text)}",
     "stern's template": lambda at, text, n: f"shop/{PODS[n]}/app: {log4j(at, text)}",
+    "a template of stern, in brackets": lambda at, text, n: f"[{PODS[n]}/app] {log4j(at, text)}",
+    "Papertrail's archives": lambda at, text, n: "\t".join(
+        (
+            f"5011{at.second:08}",
+            f"{at:%Y-%m-%dT%H:%M:%SZ}",
+            f"{at:%Y-%m-%dT%H:%M:%SZ}",
+            f"12{n}",
+            f"host{n}",
+            "10.0.0.1",
+            "User",
+            "Info",
+            "pay",
+            log4j(at, text),
+        )
+    ),
     "cf logs, before 7": lambda at, text, n: f"{iso(at)} [App/{n}]      OUT {text}",
     "journalctl -o short-precise": lambda at, text, n: (
         f"{at:%b %d %H:%M:%S.%f} host-{n} java[123]: {text}"

@@ -1,5 +1,11 @@
-import pytest
+import gzip
+import tarfile
+from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from agent.cli import main
 from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.line_parser import ParserCounts
 from agent.sources.logs.client_interpreter import ClientInterpreter
@@ -245,3 +251,40 @@ def test_lines_that_are_cut_at_a_width_are_noted(ends: tuple[str, ...]) -> None:
     assert [note[:30] for note in notes] == ["lines are cut at 80 characters"] * (
         len(set(ends)) > 1
     )
+
+
+@pytest.mark.parametrize(
+    ("sample", "said"),
+    [
+        (b"PK\x03\x04\x14\0\0\0kafka.log", "compressed file: unpack it"),
+        (gzip.compress(gzip.compress(b"kafka")), "compressed twice"),
+        (b"Salted__\x8a\x01kafka", "encrypted file: decrypt it"),
+        (b"-----BEGIN PGP MESSAGE-----\n\nhQE\n", "encrypted file: decrypt it"),
+        (bytes(range(256)) * 8, "a binary file"),
+        (b"\xd4\xc3\xb2\xa1\x02\0", "--source pcap"),
+    ],
+)
+@pytest.mark.parametrize("source", ["logs", "broker_log"])
+def test_file_that_is_no_text_is_named(
+    sample: bytes, said: str, source: str, tmp_path: Path
+) -> None:
+    """Nothing of it is printed, and a name within an archive is no client's."""
+    path = tmp_path / "app.log"
+    path.write_bytes(sample)
+
+    done = CliRunner().invoke(main, ["replay", "--source", source, str(path)])
+
+    assert said in done.stderr
+    assert "\\x" not in done.stderr
+
+
+@pytest.mark.parametrize("source", ["logs", "broker_log"])
+def test_archive_whose_logs_are_read_as_one_is_named(source: str, tmp_path: Path) -> None:
+    log, archive = tmp_path / "app.log", tmp_path / "logs.tar.gz"
+    log.write_text("[2026-11-21 06:33:44,000] INFO [Consumer clientId=c, groupId=g] Joining\n")
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(log, "app.log")
+
+    done = CliRunner().invoke(main, ["replay", "--source", source, str(archive)])
+
+    assert "a tar archive" in done.stderr
