@@ -375,7 +375,7 @@ def _merge_spanned(closed: Sequence[Segment], index: _Islands) -> None:
             continue
         overlapping = index.overlapping(segment.started_at, segment.ended_at)
         own = next((i for i in overlapping if i.generations & segment.generations), None)
-        for island in inside:
+        for island in reversed(inside):  # from the generation before its own
             if own is not None and island is not own and _precedes(island, own):
                 own.absorb(island)
 

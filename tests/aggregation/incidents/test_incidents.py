@@ -409,6 +409,25 @@ class TestKinds:
 
         assert (stays_closed.kind, killed.kind) == (K.MEMBER_LEFT, K.SESSION_EXPIRED)
 
+    def test_generations_that_one_log_shows_no_end_of_are_one_rebalance(self) -> None:
+        """B's log (kafka-python) has no line of the generations that the next one overtakes."""
+        drop = raised(5, 100.0, A, reason="poll interval expired")
+        of_c = [
+            each
+            for generation, at in ((2, 101.0), (3, 102.0), (4, 104.0))
+            for each in (
+                raised(1, at, C),
+                signal(SignalKind.SYNC, at + 0.5, C, generation=generation),
+            )
+        ]
+        of_b = [raised(1, 100.5, B), signal(SignalKind.SYNC, 104.5, B, generation=4)]
+        back = [raised(2, 103.5, A), signal(SignalKind.SYNC, 104.5, A, generation=4)]
+
+        (found,) = incidents(drop, *of_c, *of_b, *back)
+
+        assert kinds([found]) == [(K.POLL_TIMEOUT, ["a"])]
+        assert went(found) == [("a", DepartureMode.DROPPED, True)]
+
     def test_drop_within_the_rebalance_of_another_is_its_departure(self) -> None:
         """A cause that is seen after its effect began is no cause of it."""
         (found,) = incidents(
