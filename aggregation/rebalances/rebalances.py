@@ -336,7 +336,7 @@ def _find_absent(
 def _find_silent(round_: RebalanceSegments, group: _Group) -> list[MemberRef]:
     """Return the members of a share group that have sent nothing for long, and never again.
 
-    Its partitions have no owners, so nothing else shows who was removed.
+    Its partitions have no owners, so nothing else shows a removal.
     """
     at = round_.started_at
     return [

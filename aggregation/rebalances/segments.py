@@ -165,11 +165,11 @@ def is_inferred_leave(reason: str | None) -> bool:
 
 
 def _take_late_drops(found: list[Segment], notes: list[Segment]) -> list[Segment]:
-    """Return all segments; what was reported late explains the leave without a reason.
+    """Return all segments; a late report explains the leave without a reason.
 
     On the wire a close and a drop are the same request below 3.2, and it waits for the log some
-    seconds only. A line that is read later moves nothing, and is noted. So is the member's return,
-    which shows on the wire that its process has gone on.
+    seconds only. A line that is read later moves nothing, and is noted. So is the member's return:
+    the wire shows that its process has gone on.
     """
     leaves: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, left in enumerate(found):
@@ -205,7 +205,7 @@ def _merge_printed_late(
 ) -> set[int]:
     """Explain a member's leave by the drop that it reports on its return; return such drops.
 
-    A member that has left cannot be dropped. confluent-kafka-python prints what librdkafka has said
+    A member that has left cannot be dropped. confluent-kafka-python prints librdkafka's lines
     at the next poll, right before the join.
     """
     merged: set[int] = set()

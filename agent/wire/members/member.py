@@ -178,7 +178,7 @@ class WireMember:
         return _RDKAFKA in (self.identity.software or "")
 
     def _leave_silently(self, at: float) -> SilentLeave | None:
-        """Return what explains a leave without a reason, where the poll interval may have ended.
+        """Return a leave without a reason that the end of the poll interval may explain.
 
         No client polls, and so joins or commits, within the interval before.
         """
