@@ -12,7 +12,13 @@ from aggregation.counterfactuals.changes import find_changes
 from aggregation.counterfactuals.facts import facts_of_incident
 from aggregation.counterfactuals.rules import find_declined
 from aggregation.counterfactuals.sentences import describe_change
-from aggregation.explain.incident_words import costliest, count_by_member, duration, headline
+from aggregation.explain.incident_words import (
+    costliest,
+    count_by_member,
+    duration,
+    headline,
+    partition_seconds,
+)
 from aggregation.explain.recommendations import load_recommendations
 from aggregation.incidents.answers import IncidentAnswer, RecommendationAnswer, answer_of
 from aggregation.incidents.model import Incident
@@ -263,7 +269,7 @@ def _costs(incidents: Sequence[IncidentAnswer]) -> list[str]:
     seconds = sum(cost.member_seconds for cost in costs)
     parts = [f"they cost {duration(seconds)} of the members' time"]
     if unread:
-        parts[0] += f" and {sum(unread):.1f} partition-seconds unread"
+        parts[0] += f" and {partition_seconds(sum(unread))}"
     if moved:
         parts.append(f"{partitions(sum(moved))} moved")
     if max(lags, default=0):

@@ -90,7 +90,7 @@ def costliest(incidents: Sequence[IncidentAnswer]) -> str:
     first = max(priced, key=_price)
     unread = first.cost.unread_partition_seconds
     cost = (
-        f"{unread:.1f} partition-seconds unread"
+        partition_seconds(unread)
         if unread
         else f"{duration(first.cost.member_seconds)} of its members' time"
     )
@@ -264,12 +264,18 @@ def _unread(incident: IncidentAnswer) -> list[str]:
     if not unread:
         return []
     assumed = incident.detail.get("assumed_session_timeout_ms")
-    text = f"{unread:.1f} partition-seconds unread"
+    text = partition_seconds(unread)
     if isinstance(assumed, int | float):
         text += f", if the broker's session timeout is {assumed / 1000:g} s"
     elif lacking := incident.detail.get("unknown_timeout"):
         text = f"at least {text} ({lacking} is not known)"
     return [text]
+
+
+def partition_seconds(unread: float) -> str:
+    """Return an unread time; one below a second to the millisecond, as 0.0 would be none."""
+    text = f"{unread:.1f}" if unread >= 1 else f"{round(unread, 3):g}"
+    return f"{text} partition-seconds unread"
 
 
 def duration(seconds: float) -> str:

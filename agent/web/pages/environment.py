@@ -86,7 +86,9 @@ def span(seconds: float) -> str:
 
 
 def number(value: float) -> str:
-    """Return an amount; whole where that says enough."""
+    """Return an amount; whole where that says enough, with three decimals below 1."""
+    if abs(value) < 1:
+        return f"{round(value, 3):g}"
     if math.isclose(value, round(value)) or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:,.1f}"
