@@ -180,7 +180,7 @@ _ORDERLY = {
 
 
 _LEAST_AVOIDED, _LEAST_UNREAD_S = 2, 1.0
-"""What an initial delay has to avoid: so many rebalances, or else so long that nobody reads."""
+"""The least that an initial delay has to avoid: rebalances, or else unread time."""
 
 
 def propose_initial_delay(history: PastIncidents) -> Change | None:

@@ -18,7 +18,7 @@ STDIN = "-"
 _GZIP = b"\x1f\x8b"
 _BLOCK_BYTES = 1 << 20
 _HEAD_BYTES = 1 << 16
-"""In which a line has its time, unless none has."""
+"""Bytes in which the first time of a file is searched."""
 
 _BASE_SUFFIXES = ("log", "out", "txt", "err", "json")
 """Suffixes before a rotation's number; `worker.1` alone is a name of its own."""
@@ -146,7 +146,7 @@ def recordings(paths: Sequence[str]) -> list[Recording]:
 
 
 def _join_inner_numbers(streams: dict[str, dict[Path, Order]]) -> None:
-    """Join ``app-1.log.gz`` and its like with ``app.log``, where both are given.
+    """Join ``app-1.log.gz`` and its like with ``app.log`` if both are given.
 
     Without a packed file among them, they may be the logs of several workers.
     """
@@ -208,7 +208,7 @@ def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
 
 
 def _read_pipe(path: Path) -> Iterator[bytes]:
-    """Yield what a pipe holds, as soon as it comes; a packed one is unpacked."""
+    """Yield the pieces of a pipe as soon as they come; packed ones are unpacked."""
     is_stdin = str(path) == STDIN
     place = sys.stdin.fileno() if is_stdin else path
     with open(place, "rb", closefd=not is_stdin) as file:

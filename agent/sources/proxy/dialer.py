@@ -37,7 +37,7 @@ class Resolver:
         """``post`` has something done in the loop's thread."""
         self._post = post
         self._waiting: dict[tuple[HostPort, ...], list[Callable[[list[Target]], None]]] = {}
-        """By the names that are being looked up: who else asks waits for the same answer."""
+        """By the names that are being looked up; another caller waits for the same answer."""
 
     def resolve(self, nodes: Sequence[HostPort], found: Callable[[list[Target]], None]) -> None:
         """Call ``found``, at once or later, with the addresses of all; an unknown name has none."""
