@@ -45,6 +45,7 @@ from agent.sources.lines.dialect import Action, LogEvent
 from agent.wire.members.kip800_reasons import is_poll_timeout
 from metrics.model.sample import clip_reason
 from metrics.model.signals import Signal, SignalKind, SourceKind
+from metrics.model.status import RebalanceStatus
 
 DROPPED_S = 600.0
 """How long a member may stay away after its poll interval expired: the default ``stale_after``."""
@@ -185,8 +186,11 @@ class CoordinatorInterpreter:
         ]
         if "patterns" in event.captures:
             group.record_scan(event.captures["patterns"], int(event.captures["topics"]))
+        is_rejoin = _is_rejoin(group, event)
         goes = _reports_departure(event)
         parties = [group.resolve(member_id, event.captures, goes=goes) for member_id in ids]
+        if is_rejoin:
+            return []
         out = self._dispatch(group, parties, event, at)
         return (
             out + report_others(group, parties, event, at)
@@ -341,6 +345,17 @@ class CoordinatorInterpreter:
 def _is_duplicate_leave(group: CoordinatorGroup, member_id: str, event: LogEvent) -> bool:
     """Return whether this is the second of two lines about a leave."""
     return event.rule.action is Action.LEAVE and member_id in group.left
+
+
+def _is_rejoin(group: CoordinatorGroup, event: LogEvent) -> bool:
+    """Return whether a member joins that is in the group.
+
+    In a group of a new protocol, members of the classic one join again in each rebalance.
+    """
+    if event.rule.group_type == CLASSIC or event.rule.status is not RebalanceStatus.NEW_MEMBER:
+        return False
+    party = group.parties.get(event.captures.get("member_id", ""))
+    return party is not None and not party.out
 
 
 def _reports_departure(event: LogEvent) -> bool:

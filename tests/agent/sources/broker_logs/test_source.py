@@ -344,6 +344,28 @@ def test_what_streams_follows_up_at_once_has_no_code_of_the_brokers(broker: Brok
     ]
 
 
+def test_a_classic_member_that_joins_a_new_groups_rebalance_is_no_new_member(
+    broker: Broker,
+) -> None:
+    """While a group goes over to KIP-848, a broker prints the same line for each of its joins."""
+    known = "a-2b1d0c0e-3d2f-4a55-9b3c-5f0d5f4b6a11"
+    broker.joins(known)
+    broker.settles(known, 1)
+    joins = "[GroupId g] Member {} joins the consumer group using the {} protocol."
+    epoch = ["Bumped group epoch to 3 with metadata hash 1.", "Computed a new target assignment "]
+    new = broker.prints(
+        "[GroupId g] Converted the classic group to a consumer group.",
+        joins.format("yfpEJ42MSue9q5IiSigcEA", "consumer"),
+        f"[GroupId g] {epoch[0]}",
+        f"[GroupId g] {epoch[1]}for epoch 3 with 'uniform' assignor in 0ms.",
+    )
+    assert RebalanceStatus.NEW_MEMBER in [signal.status for signal in new]
+
+    assert broker.prints(joins.format(known, "classic")) == []
+    other = broker.prints(joins.format("b-7a2b8f9e-5e8a-4f43-8a1f-0c3cf12e5f47", "classic"))
+    assert [signal.status for signal in other] == [RebalanceStatus.NEW_MEMBER]
+
+
 def test_an_epoch_without_a_cause_is_everybodys(broker: Broker) -> None:
     broker.prints(
         "[GroupId g] Member A joins the consumer group using the consumer protocol.",
