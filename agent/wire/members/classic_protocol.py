@@ -40,7 +40,6 @@ from metrics.model.status import RebalanceStatus
 _EAGER = {"range", "roundrobin", "sticky", KAFKAJS_ASSIGNOR}
 """Assignors of the eager protocol: owned partitions were revoked before the join."""
 _JAVA = "apache-kafka-java"
-_OF_TOPICS = {RebalanceStatus.METADATA_CHANGED, RebalanceStatus.SUBSCRIPTION_CHANGED}
 _CONSUMER, _CONNECT = "consumer", "connect"
 _T = TypeVar("_T")
 
@@ -124,7 +123,7 @@ def _report_reason(member: WireMember, reason: str, at: float, change: str) -> l
     cause = reasons.parse_join_reason(reason)
     if cause.status is reasons.NONE:
         return []
-    if cause.status in _OF_TOPICS:  # it names no topics
+    if cause.status in reasons.OF_TOPICS:  # it names no topics
         reason = f"{reason} {change}".rstrip()
     if not cause.due_ms:  # the assignment before has reported Streams' at once (0), 10, 12 or 13
         return member.report_cause(cause.status, at, reason)

@@ -72,6 +72,8 @@ CODES = frozenset(status for _, status in _FIXED if status) | {
     RebalanceStatus.ASSIGNMENT_PROBING,
 }
 """The codes that a join's reason can set."""
+OF_TOPICS = {RebalanceStatus.METADATA_CHANGED, RebalanceStatus.SUBSCRIPTION_CHANGED}
+"""Codes of changed topics, which no reason names."""
 _DROPPED = {"consumer poll timeout has expired.", "worker poll timeout has expired."}
 
 
