@@ -138,12 +138,17 @@ def _last_samples(path: Path, group: str, since: datetime) -> Iterable[dict[str,
     last = table.to_table(columns=["agent", "ts"], filter=is_later)
     for row in last.group_by("agent").aggregate([("ts", "max")]).to_pylist():
         yield _PRESENCE | {"agent": row["agent"], "ts": row["ts_max"]}
-    own = table.to_table(filter=is_later & (dataset.field("group") == group)).sort_by("ts")
+    # a quiet group may have weeks of them: of all but the last ones, names and times alone
+    of_group = is_later & (dataset.field("group") == group)
+    times = table.to_table(columns=[*_MEMBER, "ts"], filter=of_group)
+    latest = times.group_by(_MEMBER).aggregate([("ts", "max")])["ts_max"].unique()
+    own = table.to_table(filter=of_group & dataset.field("ts").isin(latest)).sort_by("ts")
     numbered = own.append_column("number", pa.array(range(len(own)), pa.int64()))
-    ends = numbered.group_by(["agent", "scope", "client_id", "host"]).aggregate([("number", "max")])
+    ends = numbered.group_by(_MEMBER).aggregate([("number", "max")])
     yield from own.take(ends["number_max"]).to_pylist()
 
 
+_MEMBER = ["agent", "scope", "client_id", "host"]
 _PRESENCE: dict[str, object] = {
     "id": "",
     "kind": SampleKind.AGENT,
