@@ -8,6 +8,7 @@ Source: incidents.md.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
@@ -153,7 +154,23 @@ def find_incidents(
         for unread in [count_unread(of_group, group.attributes, now)]
         for draft, until in _with_next(of_group)
     ]
-    return sorted(found, key=lambda incident: (incident.started_at, incident.ref))
+    return _give_own_ids(sorted(found, key=lambda incident: (incident.started_at, incident.ref)))
+
+
+def _give_own_ids(incidents: Sequence[Incident]) -> list[Incident]:
+    """Give a second incident of the same start and members an id of its own.
+
+    Where records are lost, two can begin at one microsecond and have no member. The one that ended
+    first keeps its id; the id of the other one's rebalance tells it apart.
+    """
+    in_order = sorted(incidents, key=lambda each: inf if each.ended_at is None else each.ended_at)
+    firsts = {each.id: each for each in reversed(in_order)}
+    return [
+        each
+        if firsts[each.id] is each
+        else replace(each, id=digest(each.id, *(span.id for span in each.rebalances))[:16])
+        for each in incidents
+    ]
 
 
 def _read_stops(rebalances: Iterable[ExplainedRebalance]) -> dict[GroupRef, list[float]]:

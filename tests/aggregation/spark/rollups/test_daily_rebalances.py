@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from aggregation.rebalances.grouping import GroupRef
+from aggregation.incidents.model import Incident
 from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from aggregation.rebalances.root_cause import Certainty
 from aggregation.rebalances.segments import Segment
@@ -279,18 +280,21 @@ def damaged(seed: int) -> list[Sample]:
     return [record for record in written if rng.random() < kept]
 
 
-@pytest.mark.parametrize("seed", [21, 45, 408, *range(20)])
+@pytest.mark.parametrize("seed", [21, 45, 408, 703, *range(20)])
 def test_lost_records_count_nothing_twice_and_make_no_rebalance_of_days(seed: int) -> None:
     records = damaged(seed)
-    group, found = GroupDays(Carried()), list[ExplainedRebalance]()
+    group, found, incidents = GroupDays(Carried()), list[ExplainedRebalance](), list[Incident]()
     for n in range(9):
         day = date(2025, 11, 24) + timedelta(days=n)
         alive = dict.fromkeys((f"agent-{n}" for n in range(4)), f"{day}T23:59:59.000000Z")
         group = GroupDays(Carried.decode(group.carried.encode()))
-        found += group.day(day, [r for r in records if day_of(r) == day], alive).rebalances
+        over = group.day(day, [r for r in records if day_of(r) == day], alive)
+        found += over.rebalances
+        incidents += over.incidents
     found += group.pending
+    incidents += group.pending_incidents
 
-    ids = [each.round.id for each in found]
+    ids = [*(each.round.id for each in found), *(f"incident {each.id}" for each in incidents)]
     assert len(ids) == len(set(ids))
     assert all(each.seconds <= DAY_S for each in found if not each.round.is_open)
 
