@@ -63,6 +63,8 @@ class IncidentFacts:
     between_polls_s: float | None = None
     silent_since: float | None = None
     """The last poll of a dropped member, or the last sign of life of a silent one."""
+    returned_as_new: bool = False
+    """An expired member came back as a new one, as a process does that started again."""
     assignor: str | None = None
     probes: int = 0
     """Rebalances by which Streams probed for tasks that were warmed up."""
@@ -146,6 +148,7 @@ def _read_detail(detail: Mapping[str, Any]) -> dict[str, Any]:
         )
         if isinstance(detail.get(key), int | float)
     }
+    found["returned_as_new"] = bool(detail.get("returned_as_new"))
     found["probes"] = detail.get("probing_rebalances", 0)
     since, after = detail.get("since"), detail.get("after")
     if isinstance(since, str):

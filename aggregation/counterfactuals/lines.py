@@ -110,6 +110,12 @@ def static_lines(
     return client_lines({STATIC_ID: _STABLE_NAME, session: timeout_ms}, group, group_type, kind)
 
 
+def stop_first_lines() -> Lines:
+    """Return the lines of a Deployment in which each pod stops before its successor starts."""
+    strategy = "strategy:\n  rollingUpdate:\n    maxUnavailable: 1\n    maxSurge: 0"
+    return (("Kubernetes", f"# a StatefulSet does so by itself; in a Deployment:\n{strategy}"),)
+
+
 def assignor_lines(now: str | None) -> Lines:
     """Return the lines of the cooperative assignor: two deploys in Java, as its guide says.
 

@@ -14,8 +14,14 @@ from aggregation.counterfactuals.lines import (
     STATIC_ID,
     client_lines,
     static_lines,
+    stop_first_lines,
 )
-from aggregation.counterfactuals.savings import REBALANCES_OF_AN_ABSENCE, Saving, save_all
+from aggregation.counterfactuals.savings import (
+    REBALANCES_OF_AN_ABSENCE,
+    Saving,
+    save_all,
+    save_by_longer_timeout,
+)
 from aggregation.counterfactuals.timeout_now import (
     TimeoutNow,
     find_silence,
@@ -46,7 +52,8 @@ def propose_static_membership(history: PastIncidents) -> Change | None:
 
     A planned restart or rollout has no rebalance if each member is back within the timeout. One
     that is later expires and joins: two rebalances. A member that goes for good is noticed after
-    the timeout, whether it left or died.
+    the timeout, whether it left or died. Two processes with one id fence each other, so a member
+    whose successor came before it left has to stop first: how long that takes is not recorded.
     """
     session, curve, asked = _draw_static(history)
     best = choose(curve)
@@ -54,22 +61,38 @@ def propose_static_membership(history: PastIncidents) -> Change | None:
         return None
     timeout_ms = _ms(best.timeout_s)
     knows_unread = all(each.unread_s is not None for each in best.savings)
+    overlaps = sum(len(_overlaps(each.incident)) for each in best.savings)
     return Change(
         setting=STATIC_ID,
         now=None,
         proposed=f"one stable id for each member, with {session.setting}={timeout_ms}",
         because=f"{len(best.savings)} of {asked} planned restarts and rollouts "
         f"had members back within {best.timeout_s:g} s{session.note}",
-        price=f"a member that is gone is missed only after {best.timeout_s:g} s"
+        price="partitions of a member that restarts wait for it, "
+        f"and one that is gone is missed only after {best.timeout_s:g} s"
         + _of_period(best)
-        + session.limit(best.timeout_s),
-        confidence=rate_confidence(session.is_seen, knows_unread),
+        + session.limit(best.timeout_s)
+        + (
+            f"; {overlaps} times a successor started before its predecessor had left, which one "
+            "id does not allow: each has to stop first"
+            if overlaps
+            else ""
+        ),
+        confidence=rate_confidence(session.is_seen, knows_unread, not overlaps),
         savings=best.savings,
         curve=curve,
         lines=static_lines(
             timeout_ms, history.all[0].group, session.group_type, session.client_kind
-        ),
+        )
+        + (stop_first_lines() if overlaps else ()),
     )
+
+
+def _overlaps(incident: IncidentFacts) -> list[Absence]:
+    """Return the members that left when their successors were there, as in a surge."""
+    return [
+        each for each in incident.absences if each.how is DepartureMode.LEFT and each.seconds == 0.0
+    ]
 
 
 def _draw_static(history: PastIncidents) -> tuple[TimeoutNow, Curve, int]:
@@ -106,7 +129,7 @@ def _save_static(incident: IncidentFacts, timeout_s: float) -> Saving:
     """Return what static membership saves of one incident."""
     spans = _seconds(incident.absences)
     late = len(incident.absences) - sum(span < timeout_s for span in spans)
-    if not late:
+    if not late and not _overlaps(incident):
         return save_all(incident)
     left = max(0, incident.rebalances - REBALANCES_OF_AN_ABSENCE * late)
     return Saving(incident=incident, rebalances=left, unread_s=None)
@@ -116,11 +139,13 @@ def propose_session_timeout(history: PastIncidents) -> Change | None:
     """Propose a longer session timeout.
 
     An expired member that came back after a silence has no rebalance with a timeout above it. A
-    silence longer than `LONGEST_PAUSE_S` counts as a death. A dead member is noticed later. Groups
-    of the new protocols have the timeout at the broker: what their clients print has no effect.
+    silence longer than `LONGEST_PAUSE_S` counts as a death, and so does one behind which it came
+    back as a new member: with a longer timeout its group would wait for the process that is gone. A
+    dead member is noticed later. Groups of the new protocols have the timeout at the broker: what
+    their clients print has no effect.
     """
     session, curve, asked = _draw_session(history)
-    return _longer(session, curve, f"of {asked} that were silent and came back")
+    return _longer(session, curve, asked, "were silent")
 
 
 def _draw_session(history: PastIncidents) -> tuple[TimeoutNow, Curve, int]:
@@ -131,6 +156,7 @@ def _draw_session(history: PastIncidents) -> tuple[TimeoutNow, Curve, int]:
         (each, span)
         for each in history.uncounted
         if each.id in under_it
+        and not each.returned_as_new
         and (span := find_silence(each)) is not None
         and (session.seconds or 0.0) <= span <= LONGEST_PAUSE_S
     ]
@@ -146,7 +172,7 @@ def propose_poll_interval(history: PastIncidents) -> Change | None:
     noticed later.
     """
     interval, curve, asked = _draw_interval(history)
-    return _longer(interval, curve, f"of {asked} that polled late and came back")
+    return _longer(interval, curve, asked, "polled late")
 
 
 def _draw_interval(history: PastIncidents) -> tuple[TimeoutNow, Curve, int]:
@@ -217,12 +243,12 @@ def _lengthen(needed: Sequence[tuple[IncidentFacts, float]], now: float | None, 
     candidates = [value for _, span in needed if (value := round_up(span)) > base]
 
     def save_within(timeout_s: float) -> list[Saving]:
-        return [save_all(each) for each, span in needed if span < timeout_s]
+        return [save_by_longer_timeout(each) for each, span in needed if span < timeout_s]
 
     return draw_curve(candidates, save_within, lambda t: gone * (t - base))
 
 
-def _longer(timeout: TimeoutNow, curve: Curve, of: str) -> Change | None:
+def _longer(timeout: TimeoutNow, curve: Curve, asked: int, what: str) -> Change | None:
     best, now = choose(curve), timeout.seconds
     if best is None:
         return None
@@ -235,7 +261,8 @@ def _longer(timeout: TimeoutNow, curve: Curve, of: str) -> Change | None:
         setting=timeout.setting,
         now=timeout.value,
         proposed=value,
-        because=f"{len(best.savings)} incidents {of} would have been within it{timeout.note}",
+        because=f"{len(best.savings)} of {asked} incidents of members that {what} and came back "
+        f"would have been within it{timeout.note}",
         price=f"a member that is dead or hangs is missed {added:g} s later"
         + _of_period(best)
         + timeout.limit(best.timeout_s),

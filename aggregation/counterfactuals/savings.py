@@ -7,7 +7,7 @@ recorded, the saving of unread time is unknown.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aggregation.counterfactuals.facts import IncidentFacts
 from aggregation.incidents.model import save_by_waiting
@@ -23,18 +23,33 @@ class Saving:
     incident: IncidentFacts
     rebalances: int
     unread_s: float | None
+    waiting_s: float = 0.0
+    """Seconds for which the group waits for its members: no saving."""
 
     @property
     def member_s(self) -> float:
-        """Seconds of members, in proportion to the rebalances."""
+        """Seconds of members, in proportion to the rebalances, without those of waiting."""
         total = self.incident.rebalances
-        return self.incident.member_s * self.rebalances / total if total else 0.0
+        saved = self.incident.member_s * self.rebalances / total if total else 0.0
+        return saved - self.waiting_s
 
 
 def save_all(incident: IncidentFacts) -> Saving:
     """Return the saving of an incident that does not happen: its members wait for their own."""
     saved = save_by_waiting(incident.unread_s, incident.away_s)
     return Saving(incident=incident, rebalances=incident.rebalances, unread_s=saved)
+
+
+def save_by_longer_timeout(incident: IncidentFacts) -> Saving:
+    """Return the same where nobody went by intention.
+
+    Where no source shows partitions, the seconds for which its members were away stand for theirs.
+    """
+    saving = save_all(incident)
+    if saving.unread_s is not None:
+        return saving
+    away = (each.seconds for each in incident.absences)
+    return replace(saving, waiting_s=sum(seconds for seconds in away if seconds is not None))
 
 
 def sum_unread(savings: Iterable[Saving]) -> float | None:

@@ -26,6 +26,8 @@ LONGEST_START_S = 60.0
 """Joins over a longer time are no mass start that a delay should gather."""
 LONGEST_GAP_S = 5.0
 """A later join is no part of the start: a delay of that length is too long for other groups."""
+LONGEST_DELAY_S = 15.0
+"""A longer one keeps every group of the broker waiting: it is proposed to none."""
 DEFAULT_DELAY_S = 3.0
 """Default of the broker: no shorter one is proposed unseen."""
 PACED_REBALANCES = 4
@@ -68,12 +70,16 @@ def propose_cooperative(
         setting=ASSIGNOR,
         now=now,
         proposed="CooperativeStickyAssignor",
-        because=f"in {len(savings)} incidents partitions were unread that did not move",
+        because=f"in {_count(savings, 'incident')} partitions were unread that did not move",
         price="a rebalance may have a second round, and the change takes two deploys",
         confidence=Confidence.LOW if now is None else Confidence.MEDIUM,
         savings=tuple(savings),
         lines=assignor_lines(now),
     )
+
+
+def _count(values: Sequence[object], noun: str) -> str:
+    return f"{len(values)} {noun}{'' if len(values) == 1 else 's'}"
 
 
 def _is_classic(history: PastIncidents) -> bool:
@@ -139,7 +145,7 @@ def propose_consumer_protocol(
         setting=GROUP_PROTOCOL,
         now="classic",
         proposed=kind.value,
-        because=f"in {len(savings)} incidents partitions were unread while members waited",
+        because=f"in {_count(savings, 'incident')} partitions were unread while members waited",
         price=_price_of_protocol(kind, older),
         confidence=Confidence.MEDIUM,
         savings=tuple(savings),
@@ -192,13 +198,15 @@ def propose_initial_delay(history: PastIncidents) -> Change | None:
     have begun to read are not stopped again, so all unread time is saved; that all of them begin
     later is the price. A group in which a first join alone stopped somebody was not empty. Where
     more came with it, that is not recorded, so the confidence is low. A single join that stopped
-    nobody for long is not worth a setting of the whole broker.
+    nobody for long is not worth a setting of the whole broker. A start that may need more than
+    `LONGEST_DELAY_S` is left out.
     """
     interval_s = latest(history.all, "max_poll_interval_s") or LONGEST_START_S
     starts = [
         start
         for start in _starts(history.uncounted)
         if start[-1].ended_at - start[0].started_at <= interval_s
+        and round_up(_longest_gap(start)) <= LONGEST_DELAY_S
     ]
     savings = [
         Saving(
@@ -219,7 +227,8 @@ def propose_initial_delay(history: PastIncidents) -> Change | None:
         setting=INITIAL_DELAY,
         now=None,
         proposed=value,
-        because=f"in {len(starts)} starts the members joined within {longest:.3g} s of each other",
+        because=f"in {_count(starts, 'start')} the members joined within {longest:.3g} s of "
+        "each other",
         price="the first records of each group of the broker come that much later",
         confidence=Confidence.LOW,
         savings=tuple(savings),
@@ -297,7 +306,7 @@ def propose_pacing(history: PastIncidents) -> Change | None:
         setting=PACING,
         now=None,
         proposed="half of the members at a time",
-        because=f"{len(savings)} rollouts had more than {PACED_REBALANCES} rebalances",
+        because=f"{_count(savings, 'rollout')} had more than {PACED_REBALANCES} rebalances",
         price="half of the members read all partitions meanwhile",
         confidence=Confidence.LOW,
         savings=tuple(savings),

@@ -110,12 +110,17 @@ def _polls(draft: Draft, attributes: Attributes) -> Detail:
 
 
 def _silence(draft: Draft, attributes: Attributes) -> Detail:
-    """Return the session timeout in force, and the last sign of life of a silent member."""
+    """Return the session timeout in force, and what is known of a silent member's end.
+
+    That is its last sign of life, and whether it came back as a new member.
+    """
     departure = next(iter(draft.departures.values()), None)
     if departure is None:
         return {}
     timeout_s = attributes.session_of(departure.member.key, departure.at)
     known: Detail = {} if timeout_s is None else {"session_timeout_ms": _ms(timeout_s)}
+    if any(each.returned_as_new for each in draft.all_departures):
+        known |= {"returned_as_new": True}
     if attributes.is_session_on_broker(departure.at):
         stop = attributes.stop_of(departure)
         return known | ({"since": format_time(stop)} if stop < departure.at else {})

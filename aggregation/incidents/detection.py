@@ -164,8 +164,14 @@ class GroupHistory:
             away = self.away.get(known_away.member.key)
             if away is None:
                 continue  # a second source reports the same return
-            self._return(away, cause.member, cause.at)
-            if cause.kind is not IncidentKind.MEMBER_JOINED:  # the same process: it did not end
+            is_new = cause.kind is IncidentKind.MEMBER_JOINED
+            self._return(
+                away,
+                cause.member,
+                cause.at,
+                as_new=is_new and cause.certainty is Certainty.SEEN,
+            )
+            if not is_new:  # the same process: it did not end
                 self._forget_step(away)
         self._bring_back_at_once(rebalance)
         self._note_surges(roots, draft)
@@ -590,11 +596,11 @@ class GroupHistory:
                 at = segment.ended_at if segment.joined_at is None else segment.joined_at
                 self._return(away, away.member, max(at, away.at))
 
-    def _return(self, away: _Away, member: MemberRef, at: float) -> None:
+    def _return(self, away: _Away, member: MemberRef, at: float, *, as_new: bool = False) -> None:
         """Note that a member, or its successor, is back: a restart, if it is another process."""
         self.away.pop(away.member.key, None)
         self.replaced.add(member.key)
-        away.draft.bring_back(away.member, at)
+        away.draft.bring_back(away.member, at, as_new=as_new)
         is_other = place_key(away.member) != place_key(member)
         if away.draft.kind is IncidentKind.MEMBER_LEFT and is_inferred_leave(away.draft.reason):
             away.draft.kind = IncidentKind.RESTART  # its process has gone on: no rollout, no loop

@@ -76,11 +76,11 @@ class Draft:
         self.departures[departure.member] = departure
         self.last_step_at = max(self.last_step_at, departure.at)
 
-    def bring_back(self, member: MemberRef, at: float) -> None:
+    def bring_back(self, member: MemberRef, at: float, *, as_new: bool = False) -> None:
         """Note that a member, or its successor, is back."""
         departure = self.departures.get(member)
         if departure is not None and departure.returned_at is None:
-            self.departures[member] = replace(departure, returned_at=at)
+            self.departures[member] = replace(departure, returned_at=at, returned_as_new=as_new)
             self.until = max(self.until, at)
 
     def absorb(self, other: "Draft") -> None:
@@ -92,7 +92,9 @@ class Draft:
         for departure in other.all_departures:
             self.depart(departure)
             if departure.returned_at is not None:
-                self.bring_back(departure.member, departure.returned_at)
+                self.bring_back(
+                    departure.member, departure.returned_at, as_new=departure.returned_as_new
+                )
         self.also += other.also
         self.waits += other.waits
         self.sources |= other.sources

@@ -103,6 +103,8 @@ class MemberDeparture:
     """Close of its consumer without a leave: its session expired later."""
     expired_at: float | None = None
     """End of its session, where its successor came before: the group waited until then."""
+    returned_as_new: bool = False
+    """It joined as a new member: a process that started again, as far as one can know."""
 
 
 class Wait(NamedTuple):

@@ -188,7 +188,7 @@ def _silence_s(incident: Incident) -> float | None:
     gone = next((d for d in incident.departures if d.how is DepartureMode.EXPIRED), None)
     if incident.kind is not IncidentKind.SESSION_EXPIRED or gone is None:
         return None
-    if gone.returned_at is None or timeout_s is None:
+    if gone.returned_at is None or gone.returned_as_new or timeout_s is None:
         return None
     shown = incident.detail.get("since")
     since = parse_time(shown) if isinstance(shown, str) else gone.at

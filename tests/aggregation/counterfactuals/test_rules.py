@@ -1,5 +1,6 @@
 """What each rule proposes; the numbers were computed by hand from its docstring."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,6 +69,15 @@ class TestStaticMembership:
     def test_static_members_and_killed_ones_do_not_count(self) -> None:
         assert not changes(incident("r", K.RESTART, absences=away(5.0), is_static=True))
         assert not changes(incident("r", K.RESTART, absences=away(5.0), is_planned=False))
+
+    def test_successor_that_comes_first_has_to_wait(self) -> None:
+        """Two processes with one id fence each other."""
+        surge = incident("r", K.ROLLOUT, absences=away(0.0, 0.0), rebalances=4, unread_s=9.0)
+        change = changes(surge)["group.instance.id"]
+        assert "; 2 times a successor started before its predecessor had left" in change.price
+        assert "maxSurge: 0" in lines(change)["Kubernetes"]
+        assert (change.rebalances_avoided, change.unread_avoided_s) == (4, None)
+        assert change.confidence is Confidence.LOW
 
     def test_lines_are_for_each_client(self) -> None:
         text = lines(changes(incident("r", K.RESTART, absences=away(20.0)))["group.instance.id"])
@@ -159,6 +169,21 @@ class TestSessionTimeout:
         change = changes(before, after)["consumer.session.timeout.ms"]
         assert (change.now, change.incidents) == ("45000", ("b",))
 
+    def test_process_that_started_again_is_no_pause(self) -> None:
+        """With a longer timeout the group would wait for the process that is gone."""
+        assert changes(_pause(6.0, session_timeout_s=10.0))
+        assert not changes(_pause(6.0, session_timeout_s=10.0, returned_as_new=True))
+
+    @pytest.mark.parametrize(("away_s", "is_worth_it"), [(29.0, True), (31.0, False)])
+    def test_time_away_counts_where_no_source_shows_partitions(
+        self, away_s: float, is_worth_it: bool
+    ) -> None:
+        """Others had the member's partitions meanwhile; with a longer timeout nobody would."""
+        pause = incident(
+            "e", K.SESSION_EXPIRED, absences=away(away_s, how=H.EXPIRED), member_s=30.0
+        )
+        assert bool(changes(pause)) is is_worth_it
+
     def test_member_that_died_or_was_away_for_long_is_no_pause(self) -> None:
         for span in (None, 301.0):
             gone = incident("e", K.SESSION_EXPIRED, absences=away(span, how=H.EXPIRED))
@@ -199,10 +224,14 @@ class TestPolls:
 
     def test_drop_to_return_stands_for_polls_that_were_not_seen(self) -> None:
         known = incident(
-            "p", K.POLL_TIMEOUT, absences=away(12.0, how=H.DROPPED), max_poll_interval_s=60.0
+            "p",
+            K.POLL_TIMEOUT,
+            absences=away(12.0, how=H.DROPPED),
+            max_poll_interval_s=60.0,
+            member_s=20.0,
         )
         assert changes(known)["max.poll.interval.ms"].proposed == "110000"
-        unknown = incident("p", K.POLL_TIMEOUT, absences=away(12.0, how=H.DROPPED))
+        unknown = replace(known, max_poll_interval_s=None)
         change = changes(unknown)["max.poll.interval.ms"]
         assert (change.now, change.proposed) == (None, "its value now + 18000")
 
@@ -289,6 +318,10 @@ class TestShape:
         assert (change.proposed, change.rebalances_avoided) == ("15000", 2)
         assert change.unread_avoided_s == 7.0
         assert lines(change) == {"broker": "group.initial.rebalance.delay.ms=15000"}
+
+    def test_start_of_slow_members_needs_no_delay_that_all_groups_wait_for(self) -> None:
+        start = incident("j", K.MEMBER_JOINED, rebalances=3, started_at=100.0, ended_at=152.0)
+        assert "group.initial.rebalance.delay.ms" not in changes(start)
 
     def test_joins_of_several_incidents_are_one_start(self) -> None:
         """3 s apart; the second one stopped the first member, which the delay avoids."""

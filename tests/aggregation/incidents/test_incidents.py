@@ -452,6 +452,17 @@ class TestKinds:
         assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
         assert went(found) == [("a", DepartureMode.EXPIRED, True)]
 
+    @pytest.mark.parametrize(("code", "is_new"), [(3, False), (2, True)])
+    def test_expired_member_that_joins_as_new_is_no_pause(self, code: int, is_new: bool) -> None:
+        """A process that went on learns that it was removed."""
+        (found,) = incidents(
+            *round_of(2, 100.0, B, C), *round_of(3, 140.0, A, B, C, causes={"a": (code, "back")})
+        )
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
+        assert [each.returned_as_new for each in found.departures] == [is_new]
+        assert found.detail.get("returned_as_new", False) is is_new
+
     def test_member_that_learns_that_it_was_removed_went_once_and_is_back(self) -> None:
         """It joins again as new, within the same episode."""
         (found,) = incidents(

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from aggregation.rebalances.grouping import GroupRef
 from aggregation.incidents.model import Incident
+from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from aggregation.rebalances.root_cause import Certainty
 from aggregation.rebalances.segments import Segment
