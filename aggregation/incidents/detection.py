@@ -27,6 +27,7 @@ from aggregation.incidents.details import detail_of, is_resized, list_new_topics
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture, RelatedCause
 from aggregation.incidents.places import place_key, replaces
+from aggregation.incidents.topic_growth import find_growth
 from aggregation.incidents.waiting import find_waits
 from aggregation.rebalances.departures import Departure, DepartureKind
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S
@@ -144,7 +145,7 @@ class GroupHistory:
         causes = [cause for cause in causes if cause is not late]
         returns = self._find_returns(causes)
         roots = self._find_roots(rebalance, [cause for cause in causes if cause not in returns])
-        known = None if rebalance.is_after_failure else self._find_draft(roots, returns)
+        known = None if rebalance.is_after_failure else self._find_draft(rebalance, roots, returns)
         is_more = late is not None or any(map(self._is_repeated, rejoins))
         is_more |= self._is_in_loop(rebalance)
         if known is None and not roots and is_more:
@@ -288,6 +289,7 @@ class GroupHistory:
     ) -> list[Cause]:
         """Return the joins of members ``among`` some, or of unknown ones, that no line shows."""
         known = {*self.present, *self.away}
+        gone = {segment.member.key for segment in rebalance.round.consumers if segment.is_exit}
         return [
             Cause(
                 kind=IncidentKind.MEMBER_JOINED,
@@ -299,6 +301,7 @@ class GroupHistory:
             for segment in rebalance.round.consumers
             if segment.is_round
             and not segment.steps
+            and segment.member.key not in gone  # its own return
             and (
                 segment.member.key not in known
                 if among is None
@@ -357,7 +360,9 @@ class GroupHistory:
                 return away
         return None
 
-    def _find_draft(self, roots: Sequence[Cause], returns: dict[Cause, _Away]) -> Draft | None:
+    def _find_draft(
+        self, rebalance: ExplainedRebalance, roots: Sequence[Cause], returns: dict[Cause, _Away]
+    ) -> Draft | None:
         """Return the incident that a rebalance belongs to; None: it begins one."""
         last = self.drafts[-1] if self.drafts else None
         earliest = min([*roots, *returns], key=lambda cause: cause.at, default=None)
@@ -367,9 +372,10 @@ class GroupHistory:
             return None
         checks = {
             **dict.fromkeys(_FOLLOW_UPS, self._is_announced),
-            IncidentKind.METADATA_CHANGED: self._is_noticed,
             IncidentKind.TASK_CONFIGURATION: self._fails_again,
         }
+        if earliest.kind is IncidentKind.METADATA_CHANGED:
+            return last if self._is_noticed(last, earliest, rebalance.round.ended_at) else None
         if earliest.kind in checks:
             return last if checks[earliest.kind](last, earliest) else None
         overlaps = earliest.at < last.ended_at and last.rebalances != []
@@ -397,13 +403,17 @@ class GroupHistory:
         is_scheduled = cause.kind is IncidentKind.PROBING
         return is_scheduled or cause.at <= last.ended_at + EPOCH_NOTICE_S
 
-    def _is_noticed(self, last: Draft, cause: Cause) -> bool:
+    def _is_noticed(self, last: Draft, cause: Cause, until: float) -> bool:
         """Check that a leader notices the topics of a changed subscription, or of a new member.
 
-        A topic that it has known with another number of partitions has changed by itself.
+        A topic that it has known with another number of partitions has changed by itself: its
+        words show that, or what the members read before and ``until`` then.
         """
         changed = last.kind is IncidentKind.SUBSCRIPTION_CHANGED or last.kind in _RESTARTS
-        return changed and cause.at <= last.ended_at + FOLLOW_S and not is_resized(cause.reason)
+        if not changed or cause.at > last.ended_at + FOLLOW_S or is_resized(cause.reason):
+            return False
+        grown = find_growth(self.attributes, cause.at, until)
+        return all(topic.before is None for topic in grown)
 
     def _begin(self, rebalance: ExplainedRebalance, roots: Sequence[Cause]) -> Draft:
         draft = self._draft_of(rebalance, roots)

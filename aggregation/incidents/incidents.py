@@ -186,18 +186,25 @@ def _read_stops(rebalances: Iterable[ExplainedRebalance]) -> dict[GroupRef, list
 
 
 def _explain_growth(draft: Draft, attributes: Attributes) -> None:
-    """Take topics that grew as the cause of a rebalance in which nobody came, went or changed."""
+    """Take topics that grew as the cause of a rebalance in which nobody came, went or changed.
+
+    Where a leader noticed them without a word of which, they are its detail.
+    """
     segments = [s for each in draft.rebalances for s in each.round.consumers]
     is_of_topics = all(
         s.protocol_type in _OF_CONSUMERS and streams_thread(s.member.client_id) is None
         for s in segments
     )
-    if draft.kind is not IncidentKind.UNKNOWN or draft.is_ongoing or not is_of_topics:
+    is_noticed = draft.kind is IncidentKind.METADATA_CHANGED and "topics" not in draft.detail
+    is_open_question = is_noticed or draft.kind is IncidentKind.UNKNOWN
+    if not is_open_question or draft.is_ongoing or not is_of_topics:
         return
     grown = find_growth(attributes, draft.started_at, draft.ended_at)
-    if grown:
+    if not grown:
+        return
+    draft.detail = draft.detail | {"topics": [each._asdict() for each in grown]}
+    if not is_noticed:
         draft.kind, draft.certainty = IncidentKind.METADATA_CHANGED, Certainty.INFERRED
-        draft.detail = draft.detail | {"topics": [each._asdict() for each in grown]}
 
 
 def _with_next(drafts: Iterable[Draft]) -> Iterator[tuple[Draft, float]]:

@@ -317,13 +317,10 @@ def _find_absent(
         took_part |= group.present.keys() - {
             taken.owner for taken in group.takeovers if since <= taken.at <= until
         }
-    is_classic = round_.group_type == "classic"
-    if (
-        is_classic
-        and not round_.generations
-        and len({piece.member.key for piece in round_.consumers}) == 1
-    ):
-        return []  # a follower that joins again has its generation repeated: no other was asked
+    elif {*round_.generations} <= {group.generation} and len(
+        {piece.member.key for piece in round_.consumers}
+    ) == 1:
+        return []  # a member that joins again has its generation repeated: no other was asked
     return [
         member
         for key, (member, agent) in group.present.items()

@@ -77,9 +77,7 @@ class Transitions:
         )
 
     def _report_join(self, track: Track, at: float) -> list[Sample]:
-        """Record that a member of a running rebalance has joined: the others wait for the rest."""
-        if track.status is NONE:
-            return []
+        """Record a join: others wait for the rest, and one that then hangs took part."""
         return [track.record_change("joined", None, None, at, joined_ts=format_time(at))]
 
     def _refuse(self, consumer: Consumer, signal: Signal) -> list[Sample]:

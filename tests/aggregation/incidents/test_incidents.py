@@ -521,6 +521,33 @@ class TestKinds:
         assert [[each.generations for each in one.rebalances] for one in later] == [[(2,)]]
         assert went(later[0]) == []
 
+    def test_static_member_that_gets_its_generation_again_makes_nobody_absent(self) -> None:
+        """Its log shows a drop, the wire its join under another member id, a moment later."""
+        first, again = (replace(A, group_instance_id="i", member_id=f"i-{n}") for n in (1, 2))
+        start = round_of(1, 0.0, first, B, C, causes={"a": NEW})
+        drop = raised(5, 100.0, first, reason="poll interval exceeded by 159ms")
+        found = records(*start, drop, signal(SignalKind.SYNC, 100.1, again, generation=1))
+        synced = next(each for each in found if each.reason and "exceeded" in each.reason)
+        join = {"reason": UNEXPLAINED, "to": None, "episode": None, "member_id": "i-2"}
+        wire = replace(synced, id="join", kind=SampleKind.SIGNAL, source="wire", **join)
+
+        (_, incident) = analyze([*found, wire]).incidents
+
+        assert kinds([incident]) == [(K.POLL_TIMEOUT, ["a"])]
+        assert went(incident) == [("a", DepartureMode.DROPPED, True)]
+        assert incident.also == ()
+
+    def test_member_that_hangs_behind_its_join_took_part(self) -> None:
+        """It joins again without a word, is never heard of again, and is removed for that."""
+        found = incidents(
+            signal(SignalKind.JOIN, 100.2, B),
+            *round_of(2, 100.0, A, C, causes={"a": (7, "metadata")}),
+            *round_of(3, 106.0, A, C),
+        )
+
+        assert kinds(found) == [(K.METADATA_CHANGED, []), (K.SESSION_EXPIRED, ["b"])]
+        assert [went(each) for each in found] == [[], [("b", DepartureMode.EXPIRED, False)]]
+
     def test_leave_just_after_a_round_that_one_has_not_synced_begins_the_next(self) -> None:
         """It goes on to work after its join, and hears of the next round with its sync."""
         causes = {"a": (7, "metadata")}
@@ -648,6 +675,25 @@ class TestKinds:
 
         assert found.kind is K.METADATA_CHANGED
         assert [each.kind for each in found.also] == also
+
+    @pytest.mark.parametrize(("after", "kinds_"), [("b-0 b-1 b-2", 2), ("b-0 b-1", 1)])
+    def test_topic_that_grows_after_a_changed_subscription_is_no_part_of_it(
+        self, after: str, kinds_: int
+    ) -> None:
+        """The wire shows that metadata changed without the numbers; what all read shows them."""
+        found = incidents(
+            reads(50.0, A, "t-0"),
+            *round_of(2, 100.0, A, B, C, causes={"b": (8, "subscribed to: t, b")}),
+            *(reads(100.6, A, "t-0"), reads(100.6, B, "b-0", "b-1")),
+            *round_of(3, 110.0, A, B, C, causes={"a": (7, "cached metadata has changed")}),
+            *(reads(110.6, A, "t-0"), reads(110.6, B, *after.split())),
+        )
+
+        assert [each.kind for each in found] == [K.SUBSCRIPTION_CHANGED, K.METADATA_CHANGED][
+            :kinds_
+        ]
+        grown = {"topics": [{"topic": "b", "before": 2, "after": 3}]}
+        assert [each.detail for each in found[1:]] == [grown][: kinds_ - 1]
 
     def test_static_members_that_start_at_once_are_all_named(self) -> None:
         """Nothing shows a static join but its sync; the others that came with it are as new."""

@@ -241,7 +241,7 @@ class TestEcho:
 
         samples = run(tracker, joined(12.05, LOG), synced(12.1, 5, by=SourceKind.LOGS))
 
-        assert samples + run(tracker, synced(20.0, 6)) == []
+        assert [each.field for each in samples + run(tracker, synced(20.0, 6))] == ["joined"]
         assert "late" not in tracker.snapshot(13.0).counts
 
     def test_join_before_an_end_that_is_known_is_late(self, tracker: Tracker) -> None:
