@@ -52,6 +52,18 @@ class Commands(click.Group):
         )
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve a command; an unknown one is answered with those that it may be."""
+        name = args[0]
+        is_wanted = not name.startswith("-") and not ctx.resilient_parsing
+        if is_wanted and self.get_command(ctx, name) is None:
+            from agent.config.codec import suggest  # noqa: PLC0415 - for an error's sake
+
+            ctx.fail(f"{name}: no command; {suggest(name, self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, _HELP[name]) for name in self.list_commands(ctx)])

@@ -137,8 +137,14 @@ def test_a_disk_that_is_full_is_one_line_and_exit_1(tmp_path: Path, command: lis
     assert (done.returncode, done.stderr) == (1, b"Error: No space left on device\n")
 
 
-def test_an_unknown_command_is_exit_2() -> None:
-    assert call("runn").exit_code == 2
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [("explian", "did you mean 'explain'?"), ("xyz", "allowed: check-config, completion, demo")],
+)
+def test_an_unknown_command_is_exit_2_and_named_what_it_may_be(name: str, answer: str) -> None:
+    result = call(name)
+    assert result.exit_code == 2
+    assert f"Error: {name}: no command; {answer}" in result.stderr
 
 
 def test_check_config_prints_what_loads_as_the_same(tmp_path: Path) -> None:
