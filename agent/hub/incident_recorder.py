@@ -95,7 +95,7 @@ class IncidentRecorder:
         return set(self._changed_at)
 
     def totals(self) -> IncidentTotals:
-        """Return what exporters show."""
+        """Return the counts that exporters show."""
         return replace(self._counts.totals(), avoidable=self._best.avoidable())
 
 

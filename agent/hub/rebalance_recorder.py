@@ -52,5 +52,5 @@ class RebalanceRecorder:
         self._tell(found)
 
     def totals(self) -> dict[RebalanceKey, Rebalances]:
-        """Return what exporters show."""
+        """Return the counts that exporters show."""
         return self._settled.totals()

@@ -22,7 +22,7 @@ class Agents(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecorderIO:
-    """What a recorder reads, and where it writes to."""
+    """Input and outputs of a recorder."""
 
     history: RecentRecords
     spooled: Iterable[Sample]

@@ -161,7 +161,7 @@ def _read_consumer(metadata: bytes, assignment: bytes) -> _Content:
 
 
 def _read_worker(metadata: bytes, assignment: bytes) -> _Content:
-    """Read what a worker of Connect reports."""
+    """Read the report of a Connect worker."""
     try:
         worker = read_worker(metadata, assignment)
     except DecodeError:

@@ -134,7 +134,7 @@ def lag_growth(incident: IncidentAnswer) -> list[str]:
 
 
 def summarize(incident: IncidentAnswer) -> str:
-    """Return who did what, and how many rebalances followed."""
+    """Return the cause, its members and the number of rebalances that followed."""
     who, words = _subject(incident), _words(incident)
     count = len(incident.rebalances)
     rebalances = f", {count} rebalances" if count > 1 else ""

@@ -40,7 +40,7 @@ _NOTHING = GroupIncidents([], None)
 
 
 class _Amount(StrEnum):
-    """What incidents add up to."""
+    """Sums of incidents."""
 
     UNREAD = "unread"
     MEMBERS = "members"

@@ -18,7 +18,7 @@ OTHER_MEMBERS = "other members"
 
 
 class IncidentKind(StrEnum):
-    """What happened to a group."""
+    """Kind of an incident."""
 
     MEMBER_JOINED = "member_joined"
     MEMBER_LEFT = "member_left"

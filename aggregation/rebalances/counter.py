@@ -112,7 +112,7 @@ class CompletedRebalances:
                 mark.beside.clear()
 
     def totals(self) -> dict[RebalanceKey, Rebalances]:
-        """Return what exporters show."""
+        """Return the counts that exporters show."""
         return {
             RebalanceKey(ref.cluster, ref.group, status): total
             for ref, totals in self._totals.items()

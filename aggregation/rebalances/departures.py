@@ -98,7 +98,7 @@ def _find_unknown(round_: RebalanceSegments) -> list[Departure]:
 
 
 def arrivals(round_: RebalanceSegments) -> list[Arrival]:
-    """Return who came as new."""
+    """Return the members that came as new."""
     return [
         Arrival(piece.member, piece.started_at)
         for piece in round_.consumers

@@ -139,7 +139,7 @@ class ExplainedRebalance:
 
 
 class _Gone(NamedTuple):
-    """A departure: at which time (Unix seconds), and in which rebalance."""
+    """A departure: its time (Unix seconds) and its rebalance."""
 
     at: float
     rebalance: str

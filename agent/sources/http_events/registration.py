@@ -29,7 +29,7 @@ HTTP = SourceType(
 
 
 def find_source(configs: Iterable[SourceConfig], sources: Iterable[Source]) -> "HttpSource | None":
-    """Return the source of this type among an agent's, which takes what clients send."""
+    """Return the agent's source of this type; it takes clients' events."""
     if not any(isinstance(each, HttpConfig) for each in configs):
         return None
     from agent.sources.http_events.source import HttpSource  # noqa: PLC0415 - only if used

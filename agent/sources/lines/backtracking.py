@@ -34,7 +34,7 @@ _INFINITE = 10**9
 
 
 class _Behind(NamedTuple):
-    """What must follow a part."""
+    """Text that must follow a part."""
 
     first: Follow | None
     """Characters with which it may begin; None: nothing behind can fail."""

@@ -1,4 +1,4 @@
-"""The first page: what goes on, what went on, and the groups, what is not stable first. Pure."""
+"""The first page: ongoing and ended incidents, and the groups, unstable ones first. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -66,7 +66,7 @@ class Pages:
     """Builds pages; any thread may call it, one at a time."""
 
     def __init__(self, history: RecentRecords) -> None:
-        """Show what the records hold."""
+        """Show records."""
         self._history = history
 
     def overview(self, seen: Seen, given: QueryParams) -> HtmlPage:
@@ -150,7 +150,7 @@ class Pages:
 
 
 def _frame(seen: Seen) -> dict[str, Any]:
-    """Return what every page needs."""
+    """Return the values that every page needs."""
     return {
         "now": seen.snapshot.at,
         "version": seen.stats.version,

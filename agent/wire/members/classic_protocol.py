@@ -113,7 +113,7 @@ def _find_cause(
 
 
 def _describe_change(member: WireMember, subscription: embedded.Subscription | None) -> str:
-    """Return which topics a join subscribes to, and which before; empty where they are the same."""
+    """Return the topics of a join and those before; empty if they are the same."""
     if subscription is None or member.topics is None or member.topics == subscription.topics:
         return ""
     return describe_topics(member.topics, subscription.topics)

@@ -1,4 +1,4 @@
-"""Groups by what their incidents cost."""
+"""Groups by the cost of their incidents."""
 
 from aggregation.spark.report.kinds import PLAN_COLOURS, plan_keys
 from aggregation.spark.report.plot import TOP, bars, format_seconds, time_axis

@@ -30,7 +30,7 @@ td, th { text-align: left; padding: .3rem 1rem .3rem 0; vertical-align: top; }</
 
 
 class _Summary(msgspec.Struct, frozen=True):
-    """What the index needs of one report."""
+    """Facts of one report for the index."""
 
     title: str
     verdict: str

@@ -13,7 +13,7 @@ BUDGET_DAYS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """What some groups shall keep."""
+    """Objective of some groups."""
 
     pattern: str
     """As the user wrote it."""
