@@ -8,6 +8,7 @@ must not hide a blind one, so counts are kept per file. A consumer whose partiti
 assigns has no group: a file with nothing else has no member, and nothing is amiss.
 """
 
+import glob
 import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -28,8 +29,18 @@ _LOGGED_FILES = 100
 """Files whose first lines are logged; a node of 20,000 would fill its own log at every start."""
 _MAX_MEMBERS = 1_000
 """Members that are counted per file."""
+_PACKED = (".gz", ".zip", ".xz", ".zst", ".bz2")
 
 _log = logging.getLogger(__name__)
+
+
+def describe_unfollowed(path: str) -> str | None:
+    """Return why a path that a glob matches is not followed, with the remedy; None: it is."""
+    if path.endswith(_PACKED):
+        return "a packed file, to which nothing is added: unpack it, and read it with replay"
+    if os.path.isdir(path):  # noqa: PTH112 - Path's raises
+        return "a folder: name its files, as FOLDER/*.log"
+    return None
 
 
 _Name = tuple[str, str, str | None]
@@ -98,6 +109,9 @@ class FileReports:
             if now - self._warned_at.get(pattern, -_AGAIN_S) >= _AGAIN_S:
                 self._warned_at[pattern] = now
                 extra = {"source": self._source, "glob": pattern}
+                matches = glob.iglob(pattern, recursive=True)  # noqa: PTH207 - takes absolute ones
+                if found_instead := next(filter(None, map(describe_unfollowed, matches)), None):
+                    extra["hint"] = f"found {found_instead}"
                 _log.warning("log_glob_without_files", extra=extra)
         for pattern in self._warned_at.keys() - set(self._unmatched(found)):
             del self._warned_at[pattern]

@@ -24,7 +24,7 @@ from typing import Any
 from agent.processes.descriptors import EXHAUSTED
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.lines.config import FilesConfig, ReadFrom
-from agent.sources.lines.file_reports import FileReports
+from agent.sources.lines.file_reports import FileReports, describe_unfollowed
 from agent.sources.lines.log_file import (
     NOTHING,
     UTF_16,
@@ -401,7 +401,7 @@ def _newest(patterns: Sequence[str]) -> dict[str, Path]:
     for pattern in patterns:
         for text in glob.glob(pattern, recursive=True):  # noqa: PTH207 - takes absolute patterns
             path = Path(text).absolute()
-            if path.suffix == ".gz" or os.path.isdir(path):  # noqa: PTH112 - Path's raises
+            if describe_unfollowed(str(path)) is not None:
                 continue
             found = rotation(path)
             stream = stream_of(found.base)

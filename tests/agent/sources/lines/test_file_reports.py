@@ -24,6 +24,23 @@ def test_glob_without_a_file_is_warned_of_while_it_lasts(
     assert messages(caplog) == ["log_glob_without_files"] * 2
 
 
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [("app", "found a folder"), ("app.zip", "found a packed file"), ("*.xz", "found a packed")],
+)
+def test_glob_of_what_is_not_followed_says_what_was_found(
+    pattern: str, found: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "app").mkdir()
+    for name in ("app.zip", "app.log.1.xz"):
+        (tmp_path / name).write_bytes(b"PK")
+    reports = FileReports("logs", (f"{tmp_path}/{pattern}",))
+
+    reports.report_scan((), 0.0)
+
+    assert caplog.records[0].__dict__["hint"].startswith(found)
+
+
 def test_glob_with_a_file_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     reports = FileReports("logs", ("/var/log/**/*.log", "/var/log/a.log"))
 
