@@ -2,10 +2,11 @@
 
 Theory of operation. A glob without a file, and a file with lines of a client but without a member,
 look like a healthy source: nothing fails. Both are warned of, once a file and again for a glob
-while it lasts. A client that its framework mutes prints no line that a rule could read, so the head
-of a file that stays without a member is searched once for what names such a client. One good file
-must not hide a blind one, so counts are kept per file. A consumer whose partitions the application
-assigns has no group: a file with nothing else has no member, and nothing is amiss.
+while it lasts; so is a file that shows causes and no end of a rebalance. A client that its
+framework mutes prints no line that a rule could read, so the head of a file that stays without a
+member is searched once for what names such a client. One good file must not hide a blind one, so
+counts are kept per file. A consumer whose partitions the application assigns has no group: a file
+with nothing else has no member, and nothing is amiss.
 """
 
 import glob
@@ -16,12 +17,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from metrics.model.signals import Signal
+from metrics.model.signals import Signal, SignalKind
 
 _AGAIN_S = 600.0
 """Between two warnings of a glob that still matches no file."""
 _BLIND_LINES = 20
 """Lines of a client without a member that make a file suspicious: a new client prints fewer."""
+_CAUSES = 3
+"""Causes without anything else that make a file suspicious: an excerpt may begin with one."""
 _MUTED_AFTER_S = 60.0
 """Time after which a client has printed a member, if it prints any."""
 _HEAD_BYTES = 1 << 16
@@ -30,6 +33,8 @@ _LOGGED_FILES = 100
 _MAX_MEMBERS = 1_000
 """Members that are counted per file."""
 _PACKED = (".gz", ".zip", ".xz", ".zst", ".bz2")
+
+_REPLAY = "rebalance-agent replay --source logs PATH names the reason"
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +61,8 @@ class FileCounts:
     """Lines that may be a client's."""
     signals: int = 0
     members: int = 0
+    causes: int | None = 0
+    """Signals, while all of them are causes: a client at WARN prints no end of a rebalance."""
     is_warned: bool = False
     is_muted: bool = False
     """Whether its head names a client that prints no member."""
@@ -76,6 +83,11 @@ class FileCounts:
         self._others.add(name)
         self.members = 1 + len(self._others)
         return False
+
+    def add_signal(self, kind: SignalKind) -> None:
+        """Count a cause, until a signal is anything else."""
+        is_cause = kind is SignalKind.RAISE and self.causes is not None
+        self.causes = (self.causes or 0) + 1 if is_cause else None
 
     @property
     def needs_member(self) -> bool:
@@ -140,16 +152,17 @@ class FileReports:
         counts.client_lines += client_lines
         counts.signals += len(signals)
         for signal in signals:
+            counts.add_signal(signal.kind)
             member = signal.member
             if counts.add_member((member.group, member.client_id, member.group_instance_id)):
                 names = {"group": member.group, "client_id": member.client_id}
                 _log.log(self._level, "log_first_member", extra={"path": stream, **names})
-        is_blind = counts.needs_member and not counts.members
-        if is_blind and not behind and not counts.is_warned:
+        fault = "log_without_ends" if (counts.causes or 0) >= _CAUSES else None
+        fault = "log_without_members" if counts.needs_member and not counts.members else fault
+        if fault is not None and not behind and not counts.is_warned:
             counts.is_warned = True
-            extra = {"path": stream, "lines": counts.client_lines}
-            hint = "rebalance-agent replay --source logs PATH names the reason"
-            _log.warning("log_without_members", extra={**extra, "hint": hint})
+            extra = {"path": stream, "lines": counts.client_lines, "hint": _REPLAY}
+            _log.warning(fault, extra=extra)
 
     def report_manual(self, stream: str) -> None:
         """Note a consumer whose partitions the application assigns: it is no member of a group."""

@@ -20,6 +20,12 @@ _TAR_AT, _TAR = 257, b"ustar"
 _BINARY_BYTES = 1_024
 _TEXT_CONTROLS = b"\t\n\r\x1b\f\b"
 _BINARY_SHARE = 0.05
+_RICH = re.compile(
+    rb"^[ \[][ \d:/.APM-]{7,40}\]? (?:DEBUG|INFO|WARNING|ERROR|CRITICAL) +"
+    rb"\S[^\n]{0,200}\.py:\d{1,6}\n {12}",
+    re.MULTILINE,
+)
+"""The first of two lines of a record: the path stands at the right margin, and the text goes on."""
 _MIN_WIDTH, _MIN_ENDS, _END_BYTES = 60, 4, 12
 """Lines of one length by chance end alike: they are one message again."""
 
@@ -42,6 +48,12 @@ def find_time_faults(counts: ParserCounts) -> Iterator[str]:
 
 def find_width_faults(sample: bytes) -> Iterator[str]:
     """Yield at which width the lines are cut: the longest ones have one length and many ends."""
+    if _RICH.search(sample):
+        yield (
+            "Rich's handler has wrapped the lines, so most are not read: set COLUMNS=1000 where "
+            "the program runs, or log with a plain StreamHandler"
+        )
+        return
     lines = sample.splitlines()[:-1]
     width = max(map(len, lines), default=0)
     ends = {_DIGIT.sub(b"0", line[-_END_BYTES:]) for line in lines if len(line) == width}

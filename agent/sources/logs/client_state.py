@@ -95,6 +95,12 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
     settings_head: str | None = None
     """First line of the settings that it printed when it began."""
 
+    @property
+    def shows_causes_alone(self) -> bool:
+        """Whether its lines have shown causes, but nothing that its log prints at INFO."""
+        is_in_doubt = self.generation is None and not self.member.member_id and not self.left
+        return self.is_reported and is_in_doubt and not self.has_joined and self.held is None
+
     def describe(self) -> str:
         """Return its names, and those that its handle had before."""
         member = self.member

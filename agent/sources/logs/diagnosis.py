@@ -127,6 +127,7 @@ _MARKS = (
     (rb"[\s(]join[- ]state ", _WITH_DEBUG),
     _CLICKHOUSE,
     _VECTOR,
+    (rb"\[quixstreams\] :", f"Quix Streams, which wraps {_AT_DEFAULT_LEVEL}"),
     (
         rb"rdkafka|#consumer-\d|confluent_kafka|\[thrd:|Confluent\.Kafka|Local: Maximum appl",
         _AT_DEFAULT_LEVEL,
@@ -144,7 +145,17 @@ _MARKS = (
         f"Faust, whose client is aiokafka: start it with -l info, else {_WIRE}",
     ),
     (
-        rb"aiokafka|kafka\.(?:coordinator|consumer\.)|Heartbeat poll expired|local member_id was",
+        rb"FastStream app start",
+        (
+            "FastStream: call logging.basicConfig(level=logging.INFO), as its client aiokafka "
+            "prints warnings alone; with confluent-kafka set debug=cgrp"
+        ),
+    ),
+    (
+        (
+            rb"aiokafka|kafka\.(?:coordinator|consumer\.)|Heartbeat poll expired"
+            rb"|local member_id was|(?:Heartbeat|OffsetCommit) failed for group"
+        ),
         f"kafka-python or aiokafka: set their loggers to INFO, else {_WIRE}",
     ),
     (
@@ -164,7 +175,7 @@ _CONSUMERS = re.compile(
             _TELEGRAF,
             _CONNECT,
             rb"StorageKafka2? \(|vector::sources::kafka|Internal log \[librdkafka: ",
-            rb"io\.micronaut\.configuration\.kafka|consumergroup/",
+            rb"io\.micronaut\.configuration\.kafka|consumergroup/|\[quixstreams\] :",
             rb"Group member \(.{0,200}coor=#PID|\[(?:ConsumerGroup\] |Runner\] The group)",
             rb"beginning heartbeat loop|heartbeat errored",
             rb"kafka\.coordinator(?:\.consumer)?(?![.\w])|aiokafka\.consumer|local member_id was",
@@ -192,8 +203,16 @@ def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
             "source's group"
         )
     members = [client.member for client in clients]
-    if any(not member.client_id and not member.member_id for member in members):
-        yield from _diagnose_level(sample)
+    muted = sum(client.shows_causes_alone for client in clients)
+    if _DROP.search(sample) and any(not each.client_id and not each.member_id for each in members):
+        hosts = (text for mark, text in (_CLICKHOUSE, _VECTOR) if re.search(mark, sample))
+        remedy = next(hosts, _AT_DEFAULT_LEVEL)
+        yield f"a member is dropped, and nothing else is shown: {remedy}"
+    elif muted:
+        yield (
+            f"{muted} members show causes and no end, as where a client logs at WARN: each cause "
+            f"is lost in the end; it looks like {_describe(sample)}"
+        )
 
 
 def diagnose(
@@ -244,14 +263,6 @@ def _describe(sample: bytes) -> str:
     if not text:
         return "an empty file"
     return f"no client of Kafka ({text!r}); rebalance-agent dialects lists those that are known"
-
-
-def _diagnose_level(sample: bytes) -> Iterator[str]:
-    """Yield what a log lacks that shows a drop of a client that it never names."""
-    if _DROP.search(sample):
-        hosts = (text for mark, text in (_CLICKHOUSE, _VECTOR) if re.search(mark, sample))
-        remedy = next(hosts, _AT_DEFAULT_LEVEL)
-        yield f"a member is dropped, and nothing else is shown: {remedy}"
 
 
 def _diagnose_version(sample: bytes) -> Iterator[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from agent.sources.lines.file_reports import FileReports
 from agent.sources.logs.diagnosis import describe_consumer
-from tests.agent.sources.lines.spoken import REBALANCING, says, signals
+from tests.agent.sources.lines.spoken import JOINING, REBALANCING, says, signals
 
 
 def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -62,6 +62,20 @@ def test_blind_file_is_warned_of_once_beside_a_good_one(
     assert messages(caplog) == ["log_first_member", "log_without_members"]
     assert caplog.records[1].__dict__["path"] == "/blind.log"
     assert (reports.files["/good.log"].members, reports.files["/blind.log"].members) == (1, 0)
+
+
+def test_file_with_causes_and_no_end_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    reports = FileReports("logs", ("/*.log",))
+    cause = signals(says(REBALANCING))
+
+    reports.report_read(
+        "/good.log", 100, 9, signals(says(REBALANCING), says(JOINING)) * 4, behind=False
+    )
+    for _ in range(5):
+        reports.report_read("/warn.log", 100, 1, cause, behind=False)
+
+    assert messages(caplog) == ["log_without_ends"]
+    assert caplog.records[0].__dict__["path"] == "/warn.log"
 
 
 def test_file_that_is_not_read_to_its_end_is_not_judged(

@@ -115,6 +115,8 @@ FRAMEWORKS = {
     "INFO source{component_type=kafka}: vector::sources::kafka: Consuming": "Vector",
     'DEBUG log: Internal log [librdkafka: MEMBERID [thrd:app]: Group "g"] is being': "Vector",
     '[warn]: #0 [in] failed to consume messages. error="Kafka::UnknownMemberId"': "ruby-kafka",
+    "[2026-11-27 07:25:28,197] [INFO] [quixstreams] : Starting": "Quix Streams, which wraps",
+    "2026-11-27 07:18:57,760 INFO     - FastStream app starting...": "FastStream: call logging",
     "\u250c\u0192a\u00b5S\u2020 v0.11.3\u252c\u2500 kafka://localhost": "Faust",
 }
 
@@ -124,6 +126,45 @@ def test_framework_is_named_with_its_remedy(line: str) -> None:
     (note,) = diagnose(line.encode(), ParserCounts(), 0)
 
     assert note.startswith(f"no line of a known client was read; it looks like {FRAMEWORKS[line]}")
+
+
+MUTED = {
+    "Heartbeat failed for group g because it is rebalancing": "aiokafka: set their loggers",
+    (
+        "WARN o.a.k - [Consumer clientId=c, groupId=g] consumer poll timeout has expired. This"
+    ): "set the logger org.apache.kafka.clients.consumer to INFO",
+    (
+        "%4|1795764625.804|MAXPOLL|c#consumer-1| [thrd:main]: Application maximum poll interval "
+        "(6000ms) exceeded by 189ms (adjust max.poll.interval.ms for x): leaving group"
+    ): "set debug=cgrp",
+}
+
+
+@pytest.mark.parametrize("line", MUTED)
+def test_members_of_whom_causes_alone_are_shown_are_noted_with_the_remedy(line: str) -> None:
+    head = "" if line.startswith("%") else "2026-11-27 07:19:01,123 "
+    log = "".join(f"{head}{text}\n" for text in (line, "still here")).encode()
+    parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
+    parser.feed(log, 2e9)
+    parser.flush()
+
+    (note,) = diagnose_log(log, parser)
+
+    assert note.startswith("1 members show causes and no end")
+    assert MUTED[line] in note
+
+
+def test_lines_that_rich_has_wrapped_are_noted() -> None:
+    log = (
+        b"[07:30:48] INFO     Updating subscribed topics to:     subscription_state.py:171\n"
+        b"                    ('orders',)                                                 \n"
+        b"           INFO     Successfully joined group pay with        base.py:521\n"
+        b"                    generation 1                                                \n"
+    )
+
+    notes = list(diagnose(log, ParserCounts(lines=3, events=2), 1))
+
+    assert notes[0].startswith("Rich's handler has wrapped the lines")
 
 
 WITHOUT_GROUP = [
