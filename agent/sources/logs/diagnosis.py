@@ -60,6 +60,7 @@ _CONNECT = rb"\bKafkaBasedLog\b"
 _TELEGRAF = (
     rb"\[inputs\.kafka_consumer|Loaded inputs: (?:[\w.]{1,64} ){0,64}kafka_consumer(?:_legacy)?\b"
 )
+_WATERMILL = rb"\bkafka_consumer_uuid\b"
 _FRAMEWORKS = (
     rb"\.camel\.component\.kafka|\b(?:akka|pekko)\.kafka|\bkafka\.pubsub\.|nifi\.processors\.kafka"
     rb"|io\.helidon\.messaging\.connectors\.kafka|io\.vertx\.kafka|vert\.x-kafka-consumer"
@@ -114,6 +115,7 @@ _MARKS = (
         f"Kafka's Java client, muted or of another kind: set the logger {_JAVA} to INFO",
     ),
     (_TELEGRAF, f"Telegraf, whose client sarama logs no rebalance: {_WIRE}"),
+    (_WATERMILL, f"Watermill, whose client sarama logs no rebalance: {_WIRE}"),
     (
         rb"consumergroup/|\[sarama\]|Rebalanced: &\{Type:|client/metadata fetch|a server: The pro",
         f"sarama, which logs no rebalance: {_WIRE}",
@@ -173,6 +175,7 @@ _CONSUMERS = re.compile(
             rb"KafkaMessageListenerContainer",
             _FRAMEWORKS,
             _TELEGRAF,
+            _WATERMILL,
             _CONNECT,
             rb"StorageKafka2? \(|vector::sources::kafka|Internal log \[librdkafka: ",
             rb"io\.micronaut\.configuration\.kafka|consumergroup/|\[quixstreams\] :",

@@ -49,6 +49,7 @@ def test_log_without_a_known_line_names_its_kind_and_the_remedy(sample: bytes) -
         (b'{"msg":"[Runner] The group is rebalancing, re-joining"}', "kafkajs"),
         (b"INFO beginning heartbeat loop", "franz-go"),
         (b"I! Loaded inputs: cpu kafka_consumer", "Telegraf"),
+        (b"level=INFO msg=consuming consumer_group=g kafka_consumer_uuid=U4YF", "Watermill"),
         (b"WARNING:kafka.coordinator:Marking the coordinator dead", "kafka-python"),
         (b"[2026-11-20 13:20:05] INFO (kafka.coordinator.transaction.X)", None),
         (b"ProducerConfig values: kafka", None),
@@ -104,6 +105,7 @@ def test_replicas_without_member_ids_are_noted_by_their_generation(
 
 FRAMEWORKS = {
     "2026-11-27T00:19:00Z I! Loaded inputs: cpu kafka_consumer": "Telegraf, whose client sarama",
+    "level=INFO msg=consuming consumer_group=g kafka_consumer_uuid=U4YF topic=t": "Watermill",
     "E! [inputs.kafka_consumer] Error in plugin: channel: kafka: error": "Telegraf, whose client",
     "SLF4J: Defaulting to no-operation (NOP) logger implementation": "SLF4J without a provider",
     "INFO o.apache.camel.component.kafka.KafkaFetchRecords : Subscribing": "a framework",
