@@ -48,6 +48,8 @@ def connect_command(version: str, log: Path, cache: Path) -> list[str | Path]:
     """Return the command of a distributed worker; its properties follow."""
     compiled = _compiled("ConnectDriver", connect(_CONNECT_COMPILED_WITH), cache)
     jars = [compiled, *fetch(connect(version), cache)]
+    if version in _FILE_CONNECTORS:
+        jars.append(_compiled("AppInfoParser", clients(OLDEST_CLIENT), cache))
     return _command("ConnectDriver", jars, log, cache, HERE / "java" / "connect-log4j")
 
 
@@ -74,6 +76,10 @@ def member_command(version: str, log: Path, cache: Path) -> list[str | Path]:
     return _command("MemberDriver", [compiled, *fetch(clients(version), cache)], log, cache)
 
 
+_FILE_CONNECTORS = {"4.4.0": "4.3.1"}
+"""File connectors of an older version, for workers whose own are not on Maven Central."""
+
+
 def connect(version: str) -> tuple[Artifact, ...]:
     """Return a Connect worker with the file connectors; 4.x brings Log4j 2, 3.x reload4j."""
     log4j2 = (
@@ -82,7 +88,7 @@ def connect(version: str) -> tuple[Artifact, ...]:
     )
     return (
         Artifact("org.apache.kafka", "connect-runtime", version),
-        Artifact("org.apache.kafka", "connect-file", version),
+        Artifact("org.apache.kafka", "connect-file", _FILE_CONNECTORS.get(version, version)),
         Artifact("org.apache.kafka", "connect-json", version),
         *(log4j2 if version.startswith("4.") else clients(version)[1:]),
     )
