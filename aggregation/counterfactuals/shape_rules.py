@@ -16,7 +16,7 @@ from aggregation.counterfactuals.lines import (
     pacing_lines,
     protocol_lines,
 )
-from aggregation.counterfactuals.savings import Saving, sum_unread
+from aggregation.counterfactuals.savings import REBALANCES_OF_AN_ABSENCE, Saving, sum_unread
 from aggregation.counterfactuals.sentences import format_span
 from aggregation.counterfactuals.timeouts import round_up
 from aggregation.incidents.model import DepartureMode, IncidentKind
@@ -30,8 +30,8 @@ LONGEST_DELAY_S = 15.0
 """A longer one keeps every group of the broker waiting: it is proposed to none."""
 DEFAULT_DELAY_S = 3.0
 """Default of the broker: no shorter one is proposed unseen."""
-PACED_REBALANCES = 4
-"""Rebalances of a rollout by halves: each half goes, and comes back."""
+STEPS = 2
+"""Halves of a rollout: each goes, and comes back."""
 HEARTBEAT_S = 5.0
 """Default of the broker's group.consumer.heartbeat.interval.ms."""
 CLIENT_HEARTBEAT_S = 3.0
@@ -282,23 +282,24 @@ def _longest_gap(start: Sequence[IncidentFacts]) -> float:
 
 
 def propose_pacing(history: PastIncidents) -> Change | None:
-    """Propose rollouts by halves: a half goes, comes back, then the other: four rebalances.
+    """Propose rollouts by halves: a half goes, comes back, then the other.
 
-    The partitions of each member move away and back at any pace, so their time stays. The rest of
-    the unread time is taken as equal for each rebalance, so the confidence is low.
+    So each half has the rebalances that each member had: two, or one where a member is back within
+    the rebalance that its leave began. What members that leave had is unread until others take it,
+    at any pace. The others stop as often as there are rebalances, but for one half of them that
+    goes itself. Members that are back at once save no unread time: half of them wait for the
+    slowest. Halves differ, so the confidence is low.
     """
     savings = [
         Saving(
             incident=each,
-            rebalances=(avoided := each.rebalances - PACED_REBALANCES),
-            unread_s=None
-            if each.unread_s is None
-            else max(0.0, each.unread_s - (each.moved_s or 0.0)) * avoided / each.rebalances,
+            rebalances=each.rebalances - _count_paced(each),
+            unread_s=None if each.unread_s is None else _saved_by_pacing(each, each.unread_s),
         )
         for each in history.uncounted
         if each.kind is IncidentKind.ROLLOUT
         and len(each.members) >= FEWEST_PACED
-        and each.rebalances > PACED_REBALANCES
+        and each.rebalances > _count_paced(each)
     ]
     if not savings:
         return None
@@ -306,9 +307,25 @@ def propose_pacing(history: PastIncidents) -> Change | None:
         setting=PACING,
         now=None,
         proposed="half of the members at a time",
-        because=f"{_count(savings, 'rollout')} had more than {PACED_REBALANCES} rebalances",
+        because=f"{_count(savings, 'rollout')} had more rebalances than by halves",
         price="half of the members read all partitions meanwhile",
         confidence=Confidence.LOW,
         savings=tuple(savings),
         lines=pacing_lines(),
     )
+
+
+def _count_paced(incident: IncidentFacts) -> int:
+    """Return the rebalances of a rollout by halves."""
+    of_each = round(incident.rebalances / len(incident.members))
+    return STEPS * min(REBALANCES_OF_AN_ABSENCE, max(1, of_each))
+
+
+def _saved_by_pacing(incident: IncidentFacts, unread_s: float) -> float:
+    """Return the unread seconds that a rollout by halves saves."""
+    if not incident.moved or incident.moved_s is None:
+        return 0.0
+    freed = max(0, incident.moved - (incident.handed_over or 0))
+    others_s = max(0.0, unread_s - incident.moved_s * freed / incident.moved)
+    paced = _count_paced(incident)
+    return others_s * (1 - (paced - 1) / (incident.rebalances - 1))

@@ -16,7 +16,10 @@ from agent.lab.broker import Cluster
 from agent.lab.clients import Clients
 from aggregation.counterfactuals.change import Change, PastIncidents
 from aggregation.counterfactuals.facts import IncidentFacts
-from aggregation.counterfactuals.membership_rules import propose_leave_on_close
+from aggregation.counterfactuals.membership_rules import (
+    propose_leave_on_close,
+    propose_probing_interval,
+)
 from tests.system.backtests import UNREAD_OFF_S, UNREAD_SHARE, read_incidents
 from tests.system.live_scene import until
 from tests.system.observer import Observer
@@ -103,3 +106,48 @@ def test_instance_that_leaves_is_not_waited_for(cache: Path, tmp_path: Path) -> 
     assert waited_s > 4.0 > waited_then_s
     assert predicted == pytest.approx(happened, rel=UNREAD_SHARE, abs=UNREAD_OFF_S)
     assert rebalances - change.rebalances_avoided == pytest.approx(rebalances_then, abs=1)
+
+
+PROBED_S = 390.0
+"""Six intervals of the shortest length that Streams allows, each a little late, and a rest."""
+
+
+def probe_while_written(
+    folder: Path, cache: Path, settings: Mapping[str, str]
+) -> tuple[tuple[IncidentFacts, ...], int]:
+    """Let an instance join whose tasks never catch up; return incidents and probing rebalances.
+
+    Records come all the time, and no lag is accepted.
+    """
+    logs = folder / "clients"
+    with (
+        Cluster(folder, cache) as cluster,
+        Clients(cluster.bootstrap, logs, cache) as clients,
+        Observer(logs, folder / "agent", f'{{type: logs, paths: ["{logs}/*.log"]}}', "standalone"),
+    ):
+        admin = clients.admin()
+        admin.do(f"create-topic words {PARTITIONS}")
+        admin.do("produce words 1000")
+        clients.streams(VERSION, "s1", "counter", "words", settings).wait_for("state RUNNING")
+        rest(6.0)
+        since = time.time()
+        clients.streams(VERSION, "s2", "counter", "words", settings).wait_for("state RUNNING")
+        while time.time() < since + PROBED_S:
+            admin.do("produce words 200")
+        found, _ = read_incidents(folder / "agent" / "spool", "counter", since - 1.0)
+    return found, sum(each.probes for each in found)
+
+
+@pytest.mark.timeout(1500)
+def test_longer_probing_interval_saves_every_second_probe(cache: Path, tmp_path: Path) -> None:
+    settings = {"acceptable.recovery.lag": "0", "probing.rebalance.interval.ms": "60000"}
+    incidents, probes = probe_while_written(tmp_path / "first", cache, settings)
+    change = propose_probing_interval(PastIncidents(incidents, incidents))
+    assert change is not None, incidents
+    assert (change.now, change.proposed) == ("60000", "120000")
+
+    _, probes_then = probe_while_written(
+        tmp_path / "second", cache, settings | settings_of(change, "Streams")
+    )
+
+    assert probes - change.rebalances_avoided == pytest.approx(probes_then, abs=1)

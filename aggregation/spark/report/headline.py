@@ -141,7 +141,7 @@ def figures(tables: Tables) -> list[Figure]:
             else [Figure(format_seconds(unread), "partitions unread", "groups")]
         ),
         Figure(format_seconds(lost), "lost by members", "groups"),
-        Figure(format_seconds(longest), "the longest", "durations"),
+        Figure(format_seconds(longest), "longest rebalance", "durations"),
         *([] if top is None else [Figure(format_share(top), "most time rebalancing", "share")]),
         _counted(len(tables["storms"]), "storm", "storms"),
         _counted(faults(tables), "fault", "quality", " in the data"),
@@ -174,8 +174,9 @@ def count_incidents(tables: Tables, plan: str | None = None) -> int:
 
 
 def faults(tables: Tables) -> int:
-    """Return the number of gaps, quarantined lines and outages."""
-    return sum(row["gaps"] + row["quarantined_lines"] for row in tables["quality"])
+    """Return the number of gaps, of quarantined lines, and of agents with an outage."""
+    rows = tables["quality"]
+    return sum(row["gaps"] + row["quarantined_lines"] + bool(row["outage_h"]) for row in rows)
 
 
 def _total(tables: Tables) -> int:

@@ -354,17 +354,30 @@ class TestShape:
         start = incident("j", K.MEMBER_JOINED, members=("a", "b"), rebalances=3, ended_at=100.6)
         assert changes(start)["group.initial.rebalance.delay.ms"].proposed == "3000"
 
-    @pytest.mark.parametrize(("moved_s", "avoided_s"), [(None, 60.0), (40.0, 36.0), (120.0, 0.0)])
-    def test_rollout_by_halves_has_four_rebalances(
-        self, moved_s: float | None, avoided_s: float
+    @pytest.mark.parametrize(
+        ("rebalances", "fields", "expected"),
+        [
+            # 6 of 12 partitions went, for 5 s each; of the other 66 s 3 of 11 parts stay
+            (12, {"unread_s": 96.0, "moved": 12, "moved_s": 60.0, "handed_over": 6}, (8, 48.0)),
+            # each was back within one rebalance: halves wait for the slowest of them
+            (6, {"unread_s": 40.0, "moved": 0, "moved_s": 0.0}, (4, 0.0)),
+            (12, {}, (8, None)),
+        ],
+    )
+    def test_rollout_by_halves_stops_the_others_less(
+        self, rebalances: int, fields: dict[str, Any], expected: tuple[int, float | None]
     ) -> None:
-        """Each member's partitions move away and back at any pace."""
-        members = ("a", "b", "c")
-        costs: dict[str, Any] = {"rebalances": 10, "unread_s": 100.0, "moved_s": moved_s}
-        rollout = incident("r", K.ROLLOUT, members=members, is_static=True, **costs)
+        members = tuple("abcdef")
+        rollout = incident("r", K.ROLLOUT, members=members, rebalances=rebalances, **fields)
         change = propose_pacing(PastIncidents([rollout], [rollout]))
         assert change is not None
-        assert (change.rebalances_avoided, change.unread_avoided_s) == (6, avoided_s)
+        assert (change.rebalances_avoided, change.unread_avoided_s) == expected
+
+    def test_small_groups_have_no_larger_steps(self) -> None:
+        for members, rebalances in (("ab", 6), ("abcd", 4)):
+            rollout = incident("r", K.ROLLOUT, members=tuple(members), rebalances=rebalances)
+            found = propose_pacing(PastIncidents([rollout], [rollout]))
+            assert (found is None) == (members == "ab")
 
 
 def test_curve_weighs_what_it_saves_against_what_is_missed_later() -> None:

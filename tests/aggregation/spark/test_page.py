@@ -208,11 +208,11 @@ def test_single_figures_have_a_single_noun() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "sentence"),
+    ("rows", "sentence", "number"),
     [
-        ([], None),
-        ([{"agent": "a", "gaps": 1}], "The data has 1 gap; see Data quality."),
-        ([{"agent": "a", "outage_h": 6}], "Agents were out for 6 h; see Data quality."),
+        ([], None, 0),
+        ([{"agent": "a", "gaps": 1}], "The data has 1 gap; see Data quality.", 1),
+        ([{"agent": "a", "outage_h": 6}], "Agents were out for 6 h; see Data quality.", 1),
         (
             [
                 {"agent": "(late)", "quarantined_lines": 4},
@@ -221,16 +221,19 @@ def test_single_figures_have_a_single_noun() -> None:
                 {"agent": "a", "outage_h": 1},
             ],
             LATE_AND_OUT,
+            8,
         ),
     ],
 )
 def test_faults_in_the_summary_are_those_that_there_are(
-    rows: list[dict[str, Any]], sentence: str | None
+    rows: list[dict[str, Any]], sentence: str | None, number: int
 ) -> None:
     given = report()
     tables = {**given.tables, "quality": [QUALITY | {"agent": "b"}, *(QUALITY | r for r in rows)]}
-    found = replace(given, tables=tables).sentences
-    assert [each for each in found if "Data quality" in each] == ([sentence] if sentence else [])
+    found = replace(given, tables=tables)
+    told = [each for each in found.sentences if "Data quality" in each]
+    assert told == ([sentence] if sentence else [])
+    assert found.figure_values()["faults"] == number
 
 
 def test_planned_change_is_no_verdict() -> None:

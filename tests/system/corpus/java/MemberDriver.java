@@ -12,13 +12,15 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
  * A consumer that reports its events with their times, as librdkafka_member.py does. Its own properties: driver.topics,
- * and work.s (how long it works between two polls on average, once it has partitions). Its one command is close.
+ * work.s (how long it works between two polls on average, once it has partitions) and record.s (how long it works on
+ * each record). Its one command is close.
  */
 public final class MemberDriver {
     public static void main(String[] arguments) throws Exception {
         Properties properties = Driver.properties(arguments);
         String topic = Driver.take(properties, "driver.topics", "");
         long workMs = Math.round(1000 * Double.parseDouble(Driver.take(properties, "work.s", "0")));
+        long recordMs = Math.round(1000 * Double.parseDouble(Driver.take(properties, "record.s", "0")));
         Driver driver = new Driver();
         driver.listen();
         StringDeserializer text = new StringDeserializer();
@@ -27,8 +29,9 @@ public final class MemberDriver {
         Random chance = new Random();
         long pauseMs = 0;
         while (driver.next(pauseMs) == null) {
-            consumer.poll(Duration.ofMillis(100));
+            int records = consumer.poll(Duration.ofMillis(100)).count();
             pauseMs = consumer.assignment().isEmpty() ? 0 : Math.round(workMs * (0.5 + chance.nextDouble()));
+            pauseMs += records * recordMs;
         }
         consumer.close();
         report("closed", "");
