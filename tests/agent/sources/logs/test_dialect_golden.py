@@ -28,10 +28,14 @@ _READ_IN_THE_SOURCE_ALONE = {
     ("java-consumer-0.10-0.11", 4),
     ("java-consumer-2.6-failures", 3),
     ("java-consumer-2.6-failures", 4),
+    ("franz-go-kip848-1.19-1.22", 4),
     ("kafka-connect-2.0-2.6", 1),
     ("kafka-connect-2.0-2.6", 4),
     ("kafka-connect-2.0-2.6", 5),
     ("kafka-connect-2.0-2.6", 9),
+    ("kafka-go-0.4", 1),
+    ("kafka-go-0.4", 4),
+    ("kafka-go-0.4", 9),
     ("kafkajs-1-2", 4),
     ("ruby-kafka-1", 1),
     ("ruby-kafka-1", 4),
@@ -53,6 +57,7 @@ _READ_IN_THE_SOURCE_ALONE = {
 """Codes of rules that no recorded client printed: its injected fault, or its timing, is wanting."""
 
 _NOT_OF_THE_LAB = {
+    "franz-go-kip848-1.19-1.22",
     "java-client-closed",
     "java-consumer-0.10-0.11",
     "java-consumer-2.6-failures",
