@@ -223,6 +223,14 @@ def _error(incident: IncidentAnswer) -> str:
     return f" ({error})" if error else ""
 
 
+def _processes(incident: IncidentAnswer) -> str:
+    """Return the two processes that share an id, by what tells them apart."""
+    rows = incident.detail.get("processes")
+    rows = rows if isinstance(rows, list) else []
+    found = [MemberAnswer(**row, group_instance_id=None) for row in rows]
+    return (f": {names(found)}" if found else "") + _error(incident)
+
+
 def _software(incident: IncidentAnswer) -> str:
     joined = incident.detail.get("joined")
     rows = [row for row in joined if isinstance(row, dict)] if isinstance(joined, list) else []
@@ -244,7 +252,7 @@ _DETAILS: dict[str, Callable[[IncidentAnswer], str]] = {
     "restart": _changed_field,
     "rollout": _changed_field,
     "join_failed": _error,
-    "fenced": _error,
+    "fenced": _processes,
     "member_joined": _software,
     "coordinator_moved": _what_moved,
 }

@@ -13,6 +13,7 @@ Source: incidents.md 1a and 2.
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from aggregation.incidents.attributes import Attributes
 from aggregation.incidents.causes import (
@@ -28,7 +29,7 @@ from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture, RelatedCause
 from aggregation.incidents.places import place_key, replaces
 from aggregation.incidents.topic_growth import find_growth
-from aggregation.incidents.waiting import find_waits
+from aggregation.incidents.waiting import find_vain_wait, find_waits
 from aggregation.rebalances.departures import Departure, DepartureKind
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
@@ -101,13 +102,20 @@ class _Away:
     """Its consumer was closed, so another process comes back."""
 
 
+class Stop(NamedTuple):
+    """Span in which the last members of a group left, and nobody came. Both are Unix seconds."""
+
+    since: float
+    until: float
+
+
 @dataclass(slots=True)
 class GroupHistory:
     """What is known of one group between two of its rebalances."""
 
     attributes: Attributes = field(default_factory=Attributes)
-    stopped_at: Sequence[float] = ()
-    """When its last members had left (Unix seconds)."""
+    stops: Sequence["Stop"] = ()
+    """Times in which its last members left."""
     drafts: list[Draft] = field(default_factory=list)
     present: dict[tuple[str, ...], MemberRef] = field(default_factory=dict)
     present_since: dict[tuple[str, ...], float] = field(default_factory=dict)
@@ -580,7 +588,7 @@ class GroupHistory:
         place = place_key(departure.member)
         is_end = departure.how in _ENDS and not is_inferred_leave(draft.reason)
         if departure.how is DepartureMode.LEFT and departure.returned_at is None:
-            is_end &= not any(0 <= stop - departure.at <= STOP_S for stop in self.stopped_at)
+            is_end &= not any(stop.since <= departure.at <= stop.until for stop in self.stops)
         if place not in self.gone_places and is_end:
             self.steps[place].append((departure.at, draft))
         self.gone_places.add(place)
@@ -627,6 +635,7 @@ class GroupHistory:
         """Raise an incident to a restart, and to a rollout with the one before."""
         if draft.kind not in _RESTARTS:
             draft.kind = IncidentKind.RESTART
+        if draft.kind is not IncidentKind.CRASH_LOOP:
             draft.add_members([member])
         before, self.restart = self.restart, draft
         if before is None or before is draft or before.kind is IncidentKind.CRASH_LOOP:
@@ -836,11 +845,14 @@ def _departure(
     """Return a departure; a member that was removed may have said so later than the others."""
     is_expiry = departure.kind is DepartureKind.EXPIRED and departure.member in draft.members
     is_inferred = is_expiry and draft.certainty is Certainty.INFERRED
-    by_others = departure.member in rebalance.absent or departure.source in BROKER_SOURCES
+    is_absent = departure.member in rebalance.absent
+    by_others = is_absent or departure.source in BROKER_SOURCES
     at = min(departure.at, rebalance.round.started_at) if is_inferred else departure.at
+    waited = find_vain_wait(rebalance) if is_absent and not is_inferred else None
     return MemberDeparture(
         member=departure.member,
         how=_MODES[departure.kind],
         at=at,
         is_silent=by_others or is_inferred,
+        expired_at=None if waited is None else waited[1],
     )

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from aggregation.incidents.attributes import Attributes, read_attributes
 from aggregation.incidents.cost import count_away, count_moves, count_unread
 from aggregation.incidents.details import complete
-from aggregation.incidents.detection import RESTART_S, GroupHistory
+from aggregation.incidents.detection import RESTART_S, STOP_S, GroupHistory, Stop
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.lag_growth import (
     Disturbances,
@@ -134,7 +134,7 @@ def find_incidents(
     for rebalance in rebalances:
         ref = rebalance.round.ref
         if ref not in histories:
-            histories[ref] = GroupHistory(attributes=attributes[ref], stopped_at=stops[ref])
+            histories[ref] = GroupHistory(attributes=attributes[ref], stops=stops[ref])
         histories[ref].add(rebalance)
     drafts = defaultdict[GroupRef, list[Draft]](list)
     for ref, history in histories.items():
@@ -173,15 +173,18 @@ def _give_own_ids(incidents: Sequence[Incident]) -> list[Incident]:
     ]
 
 
-def _read_stops(rebalances: Iterable[ExplainedRebalance]) -> dict[GroupRef, list[float]]:
-    """Return when the last members of each group had left for good (Unix seconds)."""
-    found = defaultdict[GroupRef, list[float]](list)
+def _read_stops(rebalances: Iterable[ExplainedRebalance]) -> dict[GroupRef, list[Stop]]:
+    """Return when the last members of each group left for good: within a minute, at the end."""
+    found = defaultdict[GroupRef, list[Stop]](list)
+    came_at: dict[GroupRef, float] = {}
     for each in rebalances:
-        ended_at = found[each.round.ref]
-        if ended_at and each.round.started_at <= ended_at[-1] + RESTART_S:
-            ended_at.pop()
+        ref, stops = each.round.ref, found[each.round.ref]
+        if stops and each.round.started_at <= stops[-1].until + RESTART_S:
+            stops.pop()
+        came_at[ref] = max([came_at.get(ref, -inf), *(arrival.at for arrival in each.arrivals)])
         if each.is_end:
-            ended_at.append(each.round.ended_at)
+            until = each.round.ended_at
+            stops.append(Stop(max(until - STOP_S, came_at[ref]), until))
     return found
 
 

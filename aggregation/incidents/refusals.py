@@ -8,7 +8,7 @@ Source: incidents.md 1a.6 and 2.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from aggregation.incidents.drafts import Draft
@@ -36,18 +36,39 @@ class Refusal(NamedTuple):
     source: str
     seconds: float = 0.0
     """Length of the episode that it ended."""
+    member_id: str | None = None
+
+
+class _ProcessNames(NamedTuple):
+    """One process of a member, since when it was seen (Unix seconds)."""
+
+    at: float
+    client_id: str
+    host: str
+    member_id: str
 
 
 class _JoinHistory(NamedTuple):
     errors: list[Refusal]
     joins: list[tuple[float, str]]
     """Time and client id: two clients may share an instance id."""
+    processes: dict[str, _ProcessNames]
+    """Processes of a static member by member id."""
+
+    def add(self, record: Sample) -> None:
+        """Take a record of the member: its joins, and its processes."""
+        ref, at = member_of(record), parse_time(record.ts)
+        if record.outcome is Outcome.SYNCED or is_unexplained(record.reason):
+            self.joins.append((at, ref.client_id))
+        if ref.group_instance_id and record.member_id:
+            names = _ProcessNames(at, ref.client_id, ref.host, record.member_id)
+            self.processes[names.member_id] = min(names, self.processes.get(names.member_id, names))
 
 
 def find_refusals(records: Sequence[Sample], now: float) -> dict[GroupRef, list[Draft]]:
     """Return the incidents of members that could not join, by group; ``now`` is Unix seconds."""
     members: dict[GroupRef, dict[tuple[str, ...], _JoinHistory]] = defaultdict(
-        lambda: defaultdict(lambda: _JoinHistory([], []))
+        lambda: defaultdict(lambda: _JoinHistory([], [], {}))
     )
     refused = [record for record in records if _is_refusal(record)]
     begun = _starts_of_refused(records, {record.episode for record in refused} - {None})
@@ -55,7 +76,8 @@ def find_refusals(records: Sequence[Sample], now: float) -> dict[GroupRef, list[
     for record in refused:
         at = parse_time(record.ts)
         seconds = max(0.0, at - begun.get(record.episode or "", at))
-        error = Refusal(at, member_of(record), record.reason or "", record.source, seconds)
+        member, reason = member_of(record), record.reason or ""
+        error = Refusal(at, member, reason, record.source, seconds, record.member_id)
         found[GroupRef(record.cluster, record.group)].append(error)
     for group, errors in found.items():
         for error in _drop_second_views(sorted(errors)):
@@ -64,10 +86,9 @@ def find_refusals(records: Sequence[Sample], now: float) -> dict[GroupRef, list[
         of_group = members.get(GroupRef(record.cluster, record.group))
         if of_group is None or record.scope is not Scope.CONSUMER:
             continue
-        if record.outcome is Outcome.SYNCED or is_unexplained(record.reason):
-            ref = member_of(record)
-            if ref.key in of_group:
-                of_group[ref.key].joins.append((parse_time(record.ts), ref.client_id))
+        history = of_group.get(member_of(record).key)
+        if history is not None:
+            history.add(record)
     return {
         ref: [draft for member in of_group.values() for draft in _drafts(member, now)]
         for ref, of_group in members.items()
@@ -132,7 +153,10 @@ def _drafts(member: _JoinHistory, now: float) -> Iterable[Draft]:
             run.append(error)
             until = error.at
         errors = errors[len(run) :]
-        yield _draft(run, success, now, was_member=any(at < first for at in own))
+        draft = _draft(run, success, now, was_member=any(at < first for at in own))
+        if draft.kind is IncidentKind.FENCED:
+            draft.detail |= _name_processes(run[0], member.processes)
+        yield draft
 
 
 def _draft(run: list[Refusal], success: float, now: float, *, was_member: bool) -> Draft:
@@ -152,6 +176,17 @@ def _draft(run: list[Refusal], success: float, now: float, *, was_member: bool) 
     if is_fenced and was_member:
         draft.depart(MemberDeparture(member=first.member, how=DepartureMode.FENCED, at=first.at))
     return draft
+
+
+def _name_processes(error: Refusal, processes: Mapping[str, _ProcessNames]) -> dict[str, object]:
+    """Return the process that met an error, and the one that has its instance id."""
+    known = [each for each in processes.values() if each.at <= error.at + VIEWS_S]
+    own = processes.get(error.member_id or "")
+    others = [each for each in known if own is not None and each.member_id != own.member_id]
+    if own is None or not others:
+        return {}
+    both = (own, max(others))
+    return {"processes": [{n: v for n, v in each._asdict().items() if n != "at"} for each in both]}
 
 
 def _is_retried(run: list[Refusal]) -> bool:

@@ -130,13 +130,34 @@ def _in_vain(rebalance: ExplainedRebalance) -> list[Wait]:
         return []
     last_at = max(ready.values())
     went = {each.member: each.at for each in rebalance.departures if each.member not in ready}
-    # nobody saw an absent member go: its departure is dated to the begin
-    until = went | dict.fromkeys(rebalance.absent, rebalance.round.ended_at)
-    return [
+    waits = [
         Wait(member, at - last_at, None)
-        for member, at in until.items()
-        if at - last_at >= MIN_WAIT_S
+        for member, at in went.items()
+        if at - last_at >= MIN_WAIT_S and member not in rebalance.absent
     ]
+    span = find_vain_wait(rebalance)
+    return waits if span is None else waits + [
+        Wait(member, span[1] - span[0], None) for member in rebalance.absent
+    ]  # fmt: skip
+
+
+def find_vain_wait(rebalance: ExplainedRebalance) -> tuple[float, float] | None:
+    """Return the span (Unix seconds) of a wait for absent members, until they expired.
+
+    Nobody saw them go. Once the coordinator has removed them, the others have their assignment, or
+    join again.
+    """
+    ready = _ready(rebalance)
+    if not (rebalance.absent and ready):
+        return None
+    joined_at = max(_first_joins(rebalance).values(), default=float("inf"))
+    later = [
+        at for s in rebalance.round.consumers for at in s.joins if at >= joined_at + MIN_WAIT_S
+    ]
+    since, until = max(ready.values()), rebalance.round.ended_at
+    if later and not rebalance.round.is_open:
+        since, until = joined_at, min(later)
+    return (since, until) if until - since >= MIN_WAIT_S else None
 
 
 def _revoking(rebalance: ExplainedRebalance) -> list[Wait]:

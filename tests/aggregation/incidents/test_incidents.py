@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from aggregation.explain.incident_words import lag_growth
+from aggregation.explain.incident_words import lag_growth, summarize
 from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import analyze, recent
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
@@ -245,6 +245,31 @@ class TestKinds:
 
         assert K.CRASH_LOOP not in {each.kind for each in incidents(*steps, *stop)}
         assert K.CRASH_LOOP in {each.kind for each in incidents(*steps, *stop, *back)}
+
+    def test_loop_that_ends_with_a_stop_of_all_is_a_loop(self) -> None:
+        """It came back each time, within the minute before the stop."""
+        steps: list[Signal] = []
+        for number, at in enumerate((100.0, 110.0, 120.0)):
+            again = round_of(3 + 2 * number, at + 4.0, A, B, C, causes={"a": NEW})
+            left_ = [left(at, A, "closed"), *round_of(2 + 2 * number, at + 1.0, B, C)]
+            steps += [*left_, *again]
+        stop = [left(130.0, C), *round_of(8, 131.0, A, B), left(133.0, B), left(134.0, A)]
+
+        found = incidents(*steps, *stop)
+
+        assert kinds(found)[0] == (K.CRASH_LOOP, ["a"])
+
+    def test_member_that_leaves_within_the_return_of_another_is_of_the_rollout(self) -> None:
+        """Its leave waits behind its join, so it has no rebalance of its own."""
+        (found,) = incidents(
+            left(100.0, A, "closed"),
+            *round_of(2, 101.0, B, C),
+            *round_of(3, 110.0, A, C, causes={"a": NEW}),
+            left(110.3, B, "closed"),
+            *round_of(4, 115.0, A, B, C, causes={"b": NEW}),
+        )
+
+        assert kinds([found]) == [(K.ROLLOUT, ["a", "b"])]
 
     def test_all_that_stop_within_a_minute_are_one(self) -> None:
         (found,) = incidents(
@@ -848,6 +873,26 @@ class TestKinds:
 
         assert kinds([found]) == [(K.FENCED, ["a"])]
         assert found.cost.unread_partition_seconds == 0.0
+        assert found.detail["processes"] == [
+            {"client_id": "a", "host": "h-a", "member_id": "i1-1"},
+            {"client_id": "d", "host": "h-d", "member_id": "i1-2"},
+        ]
+
+    @pytest.mark.parametrize(
+        ("host", "words"), [("h-d", "a (h-a), a (h-d)"), ("h-a", "a (i1-1), a (i1-2)")]
+    )
+    def test_processes_that_share_all_ids_are_named_apart(self, host: str, words: str) -> None:
+        """By their hosts where two agents see them, else by their member ids."""
+        first = replace(A, group_instance_id="i1", member_id="i1-1")
+        second = replace(first, member_id="i1-2", origin="d", host=host)
+        fenced = signal(SignalKind.FAIL, 100.0, first, reason="Heartbeat: FENCED_INSTANCE_ID")
+        of_first = records(*joined(90.0, first), fenced)
+        of_second = [replace(each, agent="b") for each in records(*joined(99.8, second))]
+
+        (found,) = analyze([*of_first, *of_second], now=110.0).incidents[-1:]
+
+        text = f"a fenced: two processes use one instance id: {words} (FENCED_INSTANCE_ID)"
+        assert summarize(answer_of(found)) == text
 
     def test_rebalance_without_a_visible_cause_is_unknown(self) -> None:
         (found,) = incidents(*round_of(2, 100.0, A, B, C))
@@ -986,6 +1031,30 @@ class TestInVain:
         assert kinds([found]) == [(K.MEMBER_JOINED, ["d"])]
         waits = [(wait.member.client_id, round(wait.seconds, 3)) for wait in found.waiting_for]
         assert ("c", 3.7) in waits
+
+    def test_dead_member_that_a_round_waits_for_was_silent_for_its_session(self) -> None:
+        """It died with the start of the round, for which the others join twice."""
+        start = [reads(1.0, each, f"t-{n}") for n, each in enumerate((A, B, C))]
+        session = lags((2.0, 0, 0))[0]
+        timeout = {"field": "session.timeout.ms", "after": "6000", "subject": "member"}
+        session = replace(session, **timeout, client_id="c", host=C.host, scope=Scope.CONSUMER)
+        waits = [
+            raised(1, 100.0, B),
+            signal(SignalKind.JOIN, 100.1, B),
+            raised(7, 99.9, A, reason="metadata"),
+            signal(SignalKind.JOIN, 100.0, A),
+            *(signal(SignalKind.JOIN, 106.2, each) for each in (A, B)),
+            *(signal(SignalKind.SYNC, 106.4, each, generation=2) for each in (A, B)),
+            reads(106.5, A, "t-0", "t-2"),
+        ]
+
+        (found,) = after([session], *start, *waits)
+
+        assert went(found) == [("c", DepartureMode.EXPIRED, False)]
+        assert [(w.member.client_id, round(w.seconds, 1)) for w in found.waiting_for] == [
+            ("c", 6.1)
+        ]
+        assert found.cost.unread_partition_seconds == pytest.approx(6.6, abs=0.05)
 
 
 class TestBrokerLog:
