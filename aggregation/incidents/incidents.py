@@ -191,7 +191,7 @@ def _read_stops(rebalances: Iterable[ExplainedRebalance]) -> dict[GroupRef, list
 def _explain_growth(draft: Draft, attributes: Attributes) -> None:
     """Take topics that grew as the cause of a rebalance in which nobody came, went or changed.
 
-    Where a leader noticed them without naming them, they are its detail.
+    If a leader noticed them without naming them, they are its detail.
     """
     segments = [s for each in draft.rebalances for s in each.round.consumers]
     is_of_topics = all(

@@ -102,7 +102,7 @@ class MemberDeparture:
     closed_at: float | None = None
     """Close of its consumer without a leave: its session expired later."""
     expired_at: float | None = None
-    """End of its session, where the group waited until then: for it, or behind its successor."""
+    """End of its session, if the group waited until then."""
     returned_as_new: bool = False
     """It joined as a new member: a process that started again, as far as one can know."""
 
