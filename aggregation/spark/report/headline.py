@@ -90,8 +90,13 @@ def _rate(value: float | None) -> str:
     return "0" if not value else f"{value:.2g}" if value < 100 else f"{value:,.0f}"
 
 
-def sentences(tables: Tables, period: Period, news: Sequence[News]) -> list[str]:
-    """Return the most important results as sentences; empty results are left out."""
+def sentences(
+    tables: Tables, period: Period, news: Sequence[News], days_without: int = 0
+) -> list[str]:
+    """Return the most important results as sentences; empty results are left out.
+
+    ``days_without`` are those of which no agent has a record.
+    """
     candidates = [
         _totals(tables, period, news),
         *_other_changes(news),
@@ -102,6 +107,7 @@ def sentences(tables: Tables, period: Period, news: Sequence[News]) -> list[str]
         _storms(tables),
         _comparison(tables),
         _faults(tables),
+        _missing_days(period, days_without),
     ]
     return [sentence for sentence in candidates if sentence]
 
@@ -308,6 +314,12 @@ def _faults(tables: Tables) -> str | None:
         return None
     text = f"{', and '.join(found)}; see Data quality."
     return text[0].upper() + text[1:]
+
+
+def _missing_days(period: Period, days_without: int) -> str | None:
+    if not days_without:
+        return None
+    return f"No agent has a record of {days_without:,} of the {count(period.days, 'day')}."
 
 
 def _some(number: int, noun: str) -> list[str]:

@@ -47,6 +47,8 @@ class Report:
     news: Sequence[News]
     proposals: Sequence[Proposal]
     """Those of all groups, the most useful first."""
+    days_without: int = 0
+    """Days of the period of which no agent has a record."""
 
     @property
     def title(self) -> str:
@@ -61,7 +63,7 @@ class Report:
     @property
     def sentences(self) -> list[str]:
         """The most important results."""
-        return headline.sentences(self.tables, self.period, self.news)
+        return headline.sentences(self.tables, self.period, self.news, self.days_without)
 
     @property
     def figures(self) -> list[Figure]:
@@ -150,6 +152,7 @@ def build_report(
         queries={section.name: context.query(section.query) for section in sections},
         news=news,
         proposals=proposals,
+        days_without=context.period.days - count_days(context.days, context.period),
     )
 
 

@@ -236,6 +236,12 @@ def test_faults_in_the_summary_are_those_that_there_are(
     assert found.figure_values()["faults"] == number
 
 
+def test_days_without_records_are_named() -> None:
+    assert not [each for each in report().sentences if "No agent" in each]
+    sentence = "No agent has a record of 3 of the 31 days."
+    assert sentence in report(days_without=3).sentences
+
+
 def test_planned_change_is_no_verdict() -> None:
     found = report(news=[replace(WORSE, plan="planned", kind="rollout")])
     assert found.verdict is Direction.SAME
