@@ -18,6 +18,7 @@ from typing import Any
 
 from agent.errors import SourceError
 from agent.sources.lines.envelope import Unwrapper
+from agent.sources.lines.inspected_objects import has_inspected, join_inspected
 from agent.sources.lines.json_entry import decode, split_export
 from agent.sources.lines.log_file import UTF_16
 from agent.sources.lines.record_dumps import Split, find_dump
@@ -149,6 +150,7 @@ _COPIES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes], bytes]], ...] = 
     ),
     (lambda data: any(found in data for found, _ in _TYPOGRAPHY), _replace_typography),
     (_has_escaped_ends, _replace_escapes),
+    (has_inspected, join_inspected),
 )
 """What a copy of a log shows, and how it is changed back."""
 

@@ -136,7 +136,10 @@ _MARKS = (
     ),
     (
         rb"kafkajs|\[ConsumerGroup\] |\[Runner\] The group|Response Heartbeat\(key: 12,",
-        f"kafkajs: its logger must keep the fields groupId and memberId, else {_WIRE}",
+        (
+            "kafkajs: its logger must keep the fields groupId and memberId, on the line of the "
+            f"message, and be at INFO, else {_WIRE}"
+        ),
     ),
     (
         rb"\bKafka::[A-Z]\w+|\bruby-kafka\b",
