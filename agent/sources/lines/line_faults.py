@@ -26,6 +26,8 @@ _RICH = re.compile(
     re.MULTILINE,
 )
 """The first of two lines of a record: the path stands at the right margin, and the text goes on."""
+_RICH_END = re.compile(rb"\.py:\d{1,6}\s*\Z")
+"""What Rich's handler puts at the right margin of a line that it need not wrap."""
 _MIN_WIDTH, _MIN_ENDS, _END_BYTES = 60, 4, 12
 """Lines of one length by chance end alike: they are one message again."""
 
@@ -56,7 +58,8 @@ def find_width_faults(sample: bytes) -> Iterator[str]:
         return
     lines = sample.splitlines()[:-1]
     width = max(map(len, lines), default=0)
-    ends = {_DIGIT.sub(b"0", line[-_END_BYTES:]) for line in lines if len(line) == width}
+    longest = (line for line in lines if len(line) == width and not _RICH_END.search(line))
+    ends = {_DIGIT.sub(b"0", line[-_END_BYTES:]) for line in longest}
     if width >= _MIN_WIDTH and len(ends) >= _MIN_ENDS:
         yield f"lines are cut at {width} characters: what stood behind is lost, and may be a cause"
 

@@ -97,7 +97,7 @@ def _render_behind(head: str, found: Json) -> str:
     message = found.get("message")
     if isinstance(message, str) and level_of(found):
         return _render(level_of(found), message, found)
-    return _render(*_split(head), found)
+    return _render(*_split(head), _flatten(found))
 
 
 def _split(head: str) -> tuple[str, str]:

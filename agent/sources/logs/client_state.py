@@ -88,18 +88,14 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Client ids that its handle had before: lines of these clients name a group alone."""
     is_muted: bool = True
     """No line but those of drops was read: the log is at WARN."""
+    has_causes_alone: bool = True
+    """No line but those of causes was read: nothing that a client prints at INFO."""
     settled_at: float = 0.0
     """Time (Unix seconds) of the last end of a rebalance without a member id."""
     is_reported: bool = False
     """A signal has carried its names."""
     settings_head: str | None = None
     """First line of the settings that it printed when it began."""
-
-    @property
-    def shows_causes_alone(self) -> bool:
-        """Whether its lines have shown causes, but nothing that its log prints at INFO."""
-        is_in_doubt = self.generation is None and not self.member.member_id and not self.left
-        return self.is_reported and is_in_doubt and not self.has_joined and self.held is None
 
     def describe(self) -> str:
         """Return its names, and those that its handle had before."""
@@ -241,6 +237,7 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Apply the event to the state; ``own_cluster`` is the configured one."""
         rule = event.rule
         self.is_muted = self.is_muted and rule.drops
+        self.has_causes_alone = self.has_causes_alone and rule.action is Action.RAISE
         if rule.names or rule.group_type != self.member.group_type:
             self._learn_names(event, own_cluster)
         if rule.drops and "max_poll_ms" in event.captures:

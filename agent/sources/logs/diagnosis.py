@@ -131,7 +131,10 @@ _MARKS = (
     _VECTOR,
     (rb"\[quixstreams\] :", f"Quix Streams, which wraps {_AT_DEFAULT_LEVEL}"),
     (
-        rb"rdkafka|#consumer-\d|confluent_kafka|\[thrd:|Confluent\.Kafka|Local: Maximum appl",
+        (
+            rb"rdkafka|#consumer-\d|confluent_kafka|\[thrd:|Confluent\.Kafka|Local: Maximum appl"
+            rb"|\barroyo\.backends\.kafka"
+        ),
         _AT_DEFAULT_LEVEL,
     ),
     (
@@ -165,7 +168,7 @@ _MARKS = (
     ),
     (
         rb"beginning heartbeat loop|heartbeat errored|franz-go|\bkgo\.",
-        f"franz-go: its logger must keep the fields group and err, else {_WIRE}",
+        f"franz-go: its logger must be at INFO and keep the fields group and err, else {_WIRE}",
     ),
     (rb"(?i)kafka", f"a client of Kafka that is not known: {_WIRE}"),
 )
@@ -209,7 +212,7 @@ def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
             "source's group"
         )
     members = [client.member for client in clients]
-    muted = sum(client.shows_causes_alone for client in clients)
+    muted = sum(client.is_reported and client.has_causes_alone for client in clients)
     if _DROP.search(sample) and any(not each.client_id and not each.member_id for each in members):
         hosts = (text for mark, text in (_CLICKHOUSE, _VECTOR) if re.search(mark, sample))
         remedy = next(hosts, _AT_DEFAULT_LEVEL)

@@ -106,6 +106,7 @@ def test_replicas_without_member_ids_are_noted_by_their_generation(
 FRAMEWORKS = {
     "2026-11-27T00:19:00Z I! Loaded inputs: cpu kafka_consumer": "Telegraf, whose client sarama",
     "level=INFO msg=consuming consumer_group=g kafka_consumer_uuid=U4YF topic=t": "Watermill",
+    "INFO:arroyo.backends.kafka.consumer:Paused partitions after assignment: set()": "librdkafka",
     "E! [inputs.kafka_consumer] Error in plugin: channel: kafka: error": "Telegraf, whose client",
     "SLF4J: Defaulting to no-operation (NOP) logger implementation": "SLF4J without a provider",
     "INFO o.apache.camel.component.kafka.KafkaFetchRecords : Subscribing": "a framework",
@@ -167,6 +168,15 @@ def test_lines_that_rich_has_wrapped_are_noted() -> None:
     notes = list(diagnose(log, ParserCounts(lines=3, events=2), 1))
 
     assert notes[0].startswith("Rich's handler has wrapped the lines")
+
+
+def test_margin_of_rich_is_no_cut() -> None:
+    log = b"".join(
+        b"[07:30:48] INFO     %-70s%20s\n" % (b"text %d" % number, f"{name}.py:171".encode())
+        for number, name in enumerate(("base", "conn", "consumer", "cluster", "state"))
+    )
+
+    assert list(diagnose(log, ParserCounts(lines=3, events=2), 1)) == []
 
 
 WITHOUT_GROUP = [

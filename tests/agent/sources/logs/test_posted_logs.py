@@ -354,6 +354,26 @@ def test_clock_has_the_day_of_the_collectors_time(line: str, tmp_path: Path) -> 
     assert json.loads(done.stdout)["ts"] == "2026-11-20T13:20:05.123000Z"
 
 
+def test_kafkajs_through_winstons_simple_format_keeps_its_extra_fields(tmp_path: Path) -> None:
+    member = "payments-1-01fe01fb-792e-4c94-943b-f0df5cc8a2d0"
+    extra = (
+        f'"groupId":"pay","logger":"kafkajs","memberId":"{member}","timestamp":"2026-11-27T08:14'
+    )
+    rejoin = '"error":"The group is rebalancing, so a rejoin is needed"'
+    moves, hints = replay(
+        [
+            f'warn: The group is rebalancing, re-joining {{"extra":{{{rejoin},{extra}:26.628Z"}}}}',
+            (
+                'info: Consumer has joined the group {"extra":{"duration":66,"isLeader":true,'
+                f'"leaderId":"{member}","memberAssignment":{{"orders":[0]}},{extra}:27.628Z"}}}}'
+            ),
+        ],
+        tmp_path,
+    )
+
+    assert (moves, hints) == ([("pay", 1), ("pay", 0)], "")
+
+
 def test_zerologs_console_has_a_clock_of_minutes(tmp_path: Path) -> None:
     moves, hints = replay(list(ZEROLOG), tmp_path)
 
