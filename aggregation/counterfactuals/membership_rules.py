@@ -5,7 +5,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from statistics import median
 
-from aggregation.counterfactuals.change import Change, Confidence, PastIncidents
+from aggregation.counterfactuals.change import (
+    Change,
+    Confidence,
+    PastIncidents,
+    rate_confidence,
+)
 from aggregation.counterfactuals.facts import IncidentFacts
 from aggregation.counterfactuals.lines import (
     GROUP_ID,
@@ -62,8 +67,9 @@ def propose_separate_groups(history: PastIncidents) -> Change | None:
     """Propose a group for each program where client ids show several programs in one.
 
     Programs are told apart by the first word of their client ids. The rebalances of one program
-    stay; those of the others read on. Their share of the unread time is taken as their share of the
-    members, so the confidence is low. Members that are seen in no incident are not counted.
+    stay; those of the others read on. What moves, or waits for a member that is away, is its own.
+    The others' share of the rest is taken as their share of the members, so the confidence is low.
+    Members that are seen in no incident are not counted.
     """
     programs: dict[str, set[str]] = defaultdict(set)
     for name in _names(history.all):
@@ -77,7 +83,8 @@ def propose_separate_groups(history: PastIncidents) -> Change | None:
         if len(begun_by) != 1 or not each.unread_s:
             continue
         others = total - len(programs[next(iter(begun_by))])
-        left_s = max(0.0, each.unread_s - (each.away_s or 0.0))
+        own_s = each.moved_s or each.away_s or 0.0
+        left_s = max(0.0, each.unread_s - own_s)
         savings.append(Saving(incident=each, rebalances=0, unread_s=left_s * others / total))
     beginners = {_program(name) for each in savings for name in each.incident.members}
     if len(beginners) < 2:
@@ -87,7 +94,8 @@ def propose_separate_groups(history: PastIncidents) -> Change | None:
         now=history.all[0].group,
         proposed="one group for each program",
         because=f"client ids show {len(programs)} programs: {', '.join(sorted(programs))}",
-        price="each program begins with offsets of its own: copy them before it starts",
+        price="each program begins with offsets of its own: copy them before it starts; programs "
+        "that read the same topics would each get all records",
         confidence=Confidence.LOW,
         savings=tuple(savings),
         lines=group_lines(history.all[0].group, sorted(programs)),
@@ -150,15 +158,22 @@ def _handover_s(incident: IncidentFacts, heartbeat_s: float) -> float:
 
 
 def propose_probing_interval(history: PastIncidents) -> Change | None:
-    """Propose a probing interval twice as long: every second probing rebalance is saved.
+    """Propose a probing interval twice as long: every second idle probing rebalance is saved.
 
-    They are parts of the incident that made them necessary. Tasks that are warmed up move later.
+    They are parts of the incident that made them necessary. One that moves a task is necessary at
+    any interval: max.warmup.replicas limits how many are warmed up at once. Tasks that are warmed
+    up move later.
     """
     found = [each for each in history.uncounted if each.probes]
     probes = sum(each.probes for each in found)
     intervals = [each.probing_interval_s for each in found if each.probing_interval_s is not None]
     near = [interval for interval in intervals if 0.0 < interval <= LONGEST_PROBING_S]
-    if probes < FEWEST_PROBES or not near:
+    savings = tuple(
+        Saving(incident=each, rebalances=idle // 2, unread_s=None)
+        for each in found
+        if (idle := each.probes - (each.moved or 0)) > 1
+    )
+    if probes < FEWEST_PROBES or not near or not savings:
         return None
     now_s = max(SHORTEST_PROBING_S, median(near) // 10.0 * 10.0)  # each is a little late
     return Change(
@@ -167,11 +182,7 @@ def propose_probing_interval(history: PastIncidents) -> Change | None:
         proposed=f"{2000 * now_s:.0f}",
         because=f"{probes} rebalances probed for tasks that were warmed up",
         price=f"such tasks move up to {now_s:g} s later",
-        confidence=Confidence.MEDIUM,
-        savings=tuple(
-            Saving(incident=each, rebalances=each.probes // 2, unread_s=None)
-            for each in found
-            if each.probes > 1
-        ),
+        confidence=rate_confidence(all(each.incident.moved is not None for each in savings), False),
+        savings=savings,
         lines=probing_lines(f"{2000 * now_s:.0f}"),
     )

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from aggregation.counterfactuals.change import Change, Confidence
+from aggregation.counterfactuals.change import Change, Confidence, PastIncidents
 from aggregation.counterfactuals.changes import find_changes
 from aggregation.counterfactuals.facts import Absence, IncidentFacts
 from aggregation.counterfactuals.lines import PROBING_INTERVAL
+from aggregation.counterfactuals.membership_rules import propose_separate_groups
 from aggregation.counterfactuals.sentences import describe_change, name_of
 from aggregation.incidents.settings import ClientKind
 from tests.aggregation.counterfactuals.given import H, K, incident
@@ -47,13 +48,21 @@ def test_ids_are_proposed_though_no_time_was_lost() -> None:
 
 
 def test_programs_with_a_group_each_do_not_stop_each_other() -> None:
-    """One of three members is of the other program, and two are: 30 s / 3, and 2/3 of 30 s."""
-    by_orders = incident("o", K.ENFORCED, members=("orders-1", "orders-2"), unread_s=30.0)
+    """One of three members is of the other program, and two are: 30 s / 3, and 2/3 of 30 s.
+
+    What moves is of the program that began.
+    """
+    by_orders = incident(
+        "o", K.ENFORCED, members=("orders-1", "orders-2"), unread_s=36.0, moved_s=6.0
+    )
     by_billing = incident("b", K.ENFORCED, members=("billing-1",), unread_s=30.0)
-    change = changes(by_orders, by_billing)["group.id"]
+    history = [by_orders, by_billing]
+    change = propose_separate_groups(PastIncidents(history, history))
+    assert change is not None
     assert change.unread_avoided_s == pytest.approx(10.0 + 20.0)
     assert change.rebalances_avoided == 0
     assert change.confidence is Confidence.LOW
+    assert "same topics would each get all records" in change.price
     assert dict(change.lines)["clients"].splitlines() == [
         "group.id=g-billing",
         "group.id=g-orders",
