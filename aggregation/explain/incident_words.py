@@ -190,6 +190,9 @@ def _subscription(incident: IncidentAnswer) -> str:
 
 
 def _topics(incident: IncidentAnswer) -> str:
+    unseen = incident.detail.get("unseen_topics")
+    if isinstance(unseen, list):
+        return f" for a moment only: the leader saw no {', '.join(unseen)}, as when a broker starts"
     rows = incident.detail.get("topics")
     changes = (
         [_topic(row) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []

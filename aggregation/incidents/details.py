@@ -193,6 +193,17 @@ def is_resized(reason: str | None) -> bool:
     return any(before[topic] != after[topic] for topic in before.keys() & after.keys())
 
 
+def list_lost_topics(reason: str | None) -> list[str] | None:
+    """Return the topics that a leader knows no more, if its words name no other change.
+
+    None: its words name no topic at all.
+    """
+    rows = _read_metadata(reason or "").get("topics")
+    if not isinstance(rows, list) or not rows:
+        return None
+    return [row["topic"] for row in rows] if all(not row["after"] for row in rows) else []
+
+
 def list_new_topics(reason: str | None) -> list[str]:
     """Return the topics that a leader has not known before, by its words."""
     change = _CHANGE.search(reason or "")

@@ -24,11 +24,16 @@ from aggregation.incidents.causes import (
     list_causes,
     was_noticed_at_once,
 )
-from aggregation.incidents.details import detail_of, is_resized, list_new_topics
+from aggregation.incidents.details import (
+    detail_of,
+    is_resized,
+    list_lost_topics,
+    list_new_topics,
+)
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture, RelatedCause
 from aggregation.incidents.places import place_key, replaces
-from aggregation.incidents.topic_growth import find_growth
+from aggregation.incidents.topic_growth import find_growth, find_kept
 from aggregation.incidents.waiting import find_vain_wait, find_waits
 from aggregation.rebalances.departures import Departure, DepartureKind
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S
@@ -152,7 +157,7 @@ class GroupHistory:
         late = self._note_leave(causes) or self._note_drop(causes)
         causes = [cause for cause in causes if cause is not late]
         returns = self._find_returns(causes)
-        roots = self._find_roots(rebalance, [cause for cause in causes if cause not in returns])
+        roots = self._find_lasting_roots(rebalance, [c for c in causes if c not in returns])
         known = None if rebalance.is_after_failure else self._find_draft(rebalance, roots, returns)
         is_more = late is not None or any(map(self._is_repeated, rejoins))
         is_more |= self._is_in_loop(rebalance)
@@ -269,6 +274,27 @@ class GroupHistory:
         went = MemberDeparture(member=away.member, how=how, at=draft.started_at)
         draft.departures[away.member] = went
         self.away[word.member.key] = replace(away, how=how)
+
+    def _find_lasting_roots(
+        self, rebalance: ExplainedRebalance, causes: list[Cause]
+    ) -> list[Cause]:
+        """Return the causes that can have begun a rebalance; a passing one if there is no other."""
+        lasting = [cause for cause in causes if not self._is_passing(cause, rebalance)]
+        roots = self._find_roots(rebalance, lasting)
+        return (
+            roots if roots or len(lasting) == len(causes) else self._find_roots(rebalance, causes)
+        )
+
+    def _is_passing(self, cause: Cause, rebalance: ExplainedRebalance) -> bool:
+        """Check for metadata without topics that the group reads on with the same partitions.
+
+        A broker that has just started knows them a moment later.
+        """
+        if cause.kind is not IncidentKind.METADATA_CHANGED or rebalance.round.is_open:
+            return False
+        kept, is_all = find_kept(self.attributes, cause.at, rebalance.round.ended_at)
+        lost = list_lost_topics(cause.reason)
+        return bool(kept) and (is_all if lost is None else bool(lost) and kept.issuperset(lost))
 
     def _find_roots(self, rebalance: ExplainedRebalance, causes: list[Cause]) -> list[Cause]:
         """Return the causes that can have begun a rebalance: none is later than its effect."""
@@ -457,6 +483,8 @@ class GroupHistory:
         same = [cause for cause in roots if cause.kind is root.kind]
         details = (detail_of(cause.kind, cause.reason) for cause in same)
         draft.detail = next(filter(None, details), {})
+        if lost := list_lost_topics(root.reason) if self._is_passing(root, rebalance) else None:
+            draft.detail = {"unseen_topics": lost}
         if root.kind.is_caused_by_a_member:
             draft.add_members(cause.member for cause in same)
         others = [c for c in roots if c.kind is not root.kind and c.kind not in _DEPARTURES]

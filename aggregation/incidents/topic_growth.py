@@ -47,6 +47,17 @@ def find_growth(attributes: Attributes, since: float, until: float) -> list[Topi
     ]
 
 
+def find_kept(attributes: Attributes, since: float, until: float) -> tuple[set[str], bool]:
+    """Return the topics that are read by the same partitions before and after a rebalance.
+
+    The flag is whether these are all topics, and all their partitions, as far as is seen.
+    """
+    before = _topics_at(attributes, since, given_up_since=since - _GIVEN_UP_S)
+    after = _topics_at(attributes, until + _AFTER_S)
+    kept = {topic for topic, numbers in before.items() if after.get(topic) == numbers}
+    return kept, before == after and all(map(_is_whole, before.values()))
+
+
 def _topics_at(attributes: Attributes, at: float, given_up_since: float = float("inf")) -> _Topics:
     """Return the numbers of the partitions that all members read before an instant, by topic.
 

@@ -720,6 +720,33 @@ class TestKinds:
         grown = {"topics": [{"topic": "b", "before": 2, "after": 3}]}
         assert [each.detail for each in found[1:]] == [grown][: kinds_ - 1]
 
+    @pytest.mark.parametrize("news", ["from (v1: {t=2}) to (v2: {t=[]})", "cached metadata"])
+    def test_topic_that_a_leader_does_not_see_for_a_moment_began_nothing(self, news: str) -> None:
+        """A broker that has just started names no partitions; the wire shows no numbers."""
+        reading = [reads(50.0, A, "t-0"), reads(50.0, B, "t-1")]
+        again = [reads(100.6, A, "t-0"), reads(100.6, B, "t-1")]
+        leader = {"a": (7, news)}
+        new = replace(A, client_id="d", origin="d", host="h-d")
+        joins = round_of(2, 100.0, A, B, C, new, causes=leader | {"d": NEW})
+        alone_ = round_of(2, 100.0, A, B, C, causes=leader)
+
+        (joined_,) = incidents(*reading, *joins, *again)
+        (found,) = incidents(*reading, *alone_, *again)
+
+        assert kinds([joined_, found]) == [(K.MEMBER_JOINED, ["d"]), (K.METADATA_CHANGED, [])]
+        assert joined_.also == ()
+        assert found.detail == ({"unseen_topics": ["t"]} if "t=" in news else {})
+
+    def test_topic_that_is_gone_or_has_other_partitions_is_the_cause(self) -> None:
+        news = {"a": (7, "from (v1: {t=1, u=2}) to (v2: {t=1, u=[]})"), "c": NEW}
+        reading = [reads(50.0, A, "t-0"), reads(50.0, B, "u-0", "u-1")]
+        for after in ((), ("u-0", "u-1", "u-2")):
+            again = [reads(100.6, A, "t-0"), reads(100.6, B, *after)]
+            (found,) = incidents(*reading, *round_of(2, 100.0, A, B, C, causes=news), *again)
+
+            assert found.kind is K.METADATA_CHANGED
+            assert "topics" in found.detail
+
     def test_static_members_that_start_at_once_are_all_named(self) -> None:
         """Nothing shows a static join but its sync; the others that came with it are as new."""
         start = [signal(SignalKind.JOIN, 0.1, each) for each in (A, B)]
