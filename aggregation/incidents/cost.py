@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from aggregation.incidents.attributes import Attributes, Ownership
 from aggregation.incidents.drafts import Draft
-from aggregation.incidents.model import DepartureMode
+from aggregation.incidents.model import DepartureMode, IncidentKind
 
 GONE_S = 600.0
 """A group that nobody is in for longer has ended: its partitions are nobody's loss."""
@@ -40,6 +40,7 @@ class _Loss(NamedTuple):
 class Gap(NamedTuple):
     """A partition without an owner. ``until`` is Unix seconds; open: None."""
 
+    topic: str
     loss: _Loss
     until: float | None
     is_taken: bool = False
@@ -66,12 +67,15 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
     )  # fmt: skip
     starts = [span[0] for span in spans]
     costs = dict.fromkeys(drafts, 0.0)
+    gone = {draft: _list_gone_topics(draft) for draft in drafts}
     for gap in _gaps(attributes, _exits(drafts, attributes), now):
         found = _incident_of(gap, spans, starts)
         if found is None:
             continue
         draft, ended_at = found
         until = ended_at if gap.until is None else gap.until
+        if gap.topic in gone[draft] and until > ended_at + SLACK_S:
+            continue  # nobody wants to read it any more
         if gap.until is not None or draft.is_ongoing or gap.is_taken:
             costs[draft] += max(0.0, until - gap.loss.since)
     return {draft: seconds for draft, seconds in costs.items() if _has_stayed(draft)}
@@ -123,6 +127,20 @@ def count_moves(draft: Draft, attributes: Attributes) -> NeededMoves:
         count, seconds = count + gained, seconds + gained * (until - since)
         handed_over, before = handed_over + max(0, gained - freed), until
     return NeededMoves(count, seconds, handed_over)
+
+
+def _list_gone_topics(draft: Draft) -> set[str]:
+    """Return the topics that a changed subscription, or a changed cluster, takes away."""
+    removed, rows = draft.detail.get("removed"), draft.detail.get("topics")
+    names = removed if isinstance(removed, list) else []
+    if draft.kind is IncidentKind.METADATA_CHANGED and isinstance(rows, list):
+        names = [row["topic"] for row in rows if not row["after"]]
+    return set(names)
+
+
+def _topic_of(partition: str) -> str:
+    """Return the topic of a partition such as `orders-3`."""
+    return partition.rpartition("-")[0]
 
 
 def _incident_of(
@@ -197,10 +215,10 @@ def _gaps(attributes: Attributes, exits: Iterable[_Exit], now: float) -> Iterato
         for partition in now_owned - before:
             gap = lost.pop(partition, None)
             owners[partition].add(change.member)
-            gained_at[partition.rpartition("-")[0]] = at
+            gained_at[_topic_of(partition)] = at
             if gap is not None and at - gap.at <= GONE_S:
-                yield Gap(gap, at)
+                yield Gap(_topic_of(partition), gap, at)
     for partition, gap in lost.items():
-        is_taken = gained_at.get(partition.rpartition("-")[0], 0.0) >= gap.since
+        is_taken = gained_at.get(_topic_of(partition), 0.0) >= gap.since
         if is_taken or now - gap.at <= GONE_S:
-            yield Gap(gap, None, is_taken)
+            yield Gap(_topic_of(partition), gap, None, is_taken)

@@ -1164,6 +1164,19 @@ class TestCost:
 
         assert found.cost.unread_partition_seconds == 0.0
 
+    def test_topic_that_nobody_wants_any_more_costs_nothing(self) -> None:
+        """Its only reader leaves it out, and takes it up again a minute later."""
+        words = "subscription has changed from [t, u] to [t]"
+        (found,) = incidents(
+            *(reads(50.0, A, "t-0"), reads(50.0, B, "t-1", "u-0")),
+            reads(100.0, B),
+            *round_of(2, 100.0, A, B, C, causes={"b": (8, words)}),
+            *(reads(100.6, B, "t-1"), reads(160.0, B, "t-1", "u-0")),
+        )
+
+        assert found.detail == {"added": [], "removed": ["u"]}
+        assert found.cost.unread_partition_seconds == pytest.approx(0.6)
+
     def test_is_not_known_where_no_source_shows_assignments(self) -> None:
         (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"b": (8, "s")}))
 
