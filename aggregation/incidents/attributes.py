@@ -163,7 +163,9 @@ class Attributes:
         """Return when a member that went stopped to read (Unix seconds)."""
         key = departure.member.key
         if departure.how is DepartureMode.DROPPED:
-            return departure.at - self.max_poll_interval_s.get(key, 0.0)
+            is_expired = departure.is_silent and departure.member.group_instance_id is not None
+            session_s = self.session_of(key, departure.at) if is_expired else None
+            return departure.at - self.max_poll_interval_s.get(key, 0.0) - (session_s or 0.0)
         silent_since = self._silence_of(departure)
         if silent_since is not None:
             return self._last_life_of(departure, silent_since)

@@ -100,7 +100,7 @@ def _polls(draft: Draft, attributes: Attributes) -> Detail:
     if departure is None or departure.member.key not in attributes.max_poll_interval_s:
         return {}
     interval_s = attributes.max_poll_interval_s[departure.member.key]
-    since, back = departure.at - interval_s, departure.returned_at
+    since, back = attributes.stop_of(departure), departure.returned_at
     between = {} if back is None else {"between_polls_ms": round(1000 * (back - since))}
     return {
         "max_poll_interval_ms": round(1000 * interval_s),

@@ -271,7 +271,10 @@ class GroupHistory:
     def _correct_expiry(self, away: _Away, word: Cause, how: DepartureMode) -> None:
         draft = away.draft
         draft.kind, draft.certainty, draft.reason = word.kind, word.certainty, word.reason
-        went = MemberDeparture(member=away.member, how=how, at=draft.started_at)
+        # a static member that is dropped sends no leave: its session expired behind it
+        is_silent = how is DepartureMode.DROPPED and away.member.group_instance_id is not None
+        at = draft.started_at
+        went = MemberDeparture(member=away.member, how=how, at=at, is_silent=is_silent)
         draft.departures[away.member] = went
         self.away[word.member.key] = replace(away, how=how)
 

@@ -80,7 +80,7 @@ def find_refusals(records: Sequence[Sample], now: float) -> dict[GroupRef, list[
         error = Refusal(at, member, reason, record.source, seconds, record.member_id)
         found[GroupRef(record.cluster, record.group)].append(error)
     for group, errors in found.items():
-        for error in _drop_second_views(sorted(errors)):
+        for error in _drop_second_views(sorted(errors, key=_order)):
             members[group][error.member.key].errors.append(error)
     for record in records if members else ():
         of_group = members.get(GroupRef(record.cluster, record.group))
@@ -93,6 +93,11 @@ def find_refusals(records: Sequence[Sample], now: float) -> dict[GroupRef, list[
         ref: [draft for member in of_group.values() for draft in _drafts(member, now)]
         for ref, of_group in members.items()
     }
+
+
+def _order(error: Refusal) -> tuple[float, tuple[str, ...], str]:
+    """Return the place of an error: members may lack some of their names."""
+    return error.at, error.member.key, error.reason
 
 
 def _drop_second_views(errors: Iterable[Refusal]) -> Iterator[Refusal]:
@@ -140,7 +145,7 @@ def _is_refusal(record: Sample) -> bool:
 
 
 def _drafts(member: _JoinHistory, now: float) -> Iterable[Draft]:
-    errors, joins = sorted(member.errors), sorted(member.joins)
+    errors, joins = sorted(member.errors, key=_order), sorted(member.joins)
     while errors:
         first = errors[0].at
         client_id = errors[0].member.client_id

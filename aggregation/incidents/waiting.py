@@ -84,7 +84,7 @@ def _late(rebalance: ExplainedRebalance) -> list[Wait]:
 
 def _after_a_gap(ready: dict[MemberRef, float]) -> Iterator[Wait]:
     """Yield those that were ready late, with the time since the one before the gap."""
-    times = sorted((at, member) for member, at in ready.items())
+    times = sorted(((at, m) for m, at in ready.items()), key=lambda each: (each[0], each[1].key))
     waited_from: float | None = None
     for (before, _), (at, member) in itertools.pairwise(times):
         if at - before >= MIN_WAIT_S:

@@ -226,7 +226,9 @@ def _late(round_: RebalanceSegments, absent: Collection[MemberRef]) -> Straggler
     arrived = _arrivals(_list_staying(round_))
     if not arrived:
         return None
-    (at, last), *others = sorted(arrived, key=lambda each: (each[0], each[1].member), reverse=True)
+    (at, last), *others = sorted(
+        arrived, key=lambda each: (each[0], each[1].member.key), reverse=True
+    )
     in_vain = round_.ended_at - at
     if len(absent) == 1 and in_vain >= MIN_WAIT_S:
         return Straggler(next(iter(absent)), in_vain)

@@ -610,6 +610,21 @@ class TestKinds:
         assert kinds(found) == [(kind, ["a"])]
         assert went(found[0]) == [("a", how, True)]
 
+    def test_static_member_that_is_dropped_costs_its_session_too(self) -> None:
+        """It sends no leave, so its group waits until its session has expired."""
+        timeouts = {"session_timeout_s": 6.0, "max_poll_interval_s": 10.0}
+        static = replace(A, group_instance_id="i", **timeouts)
+        drop = raised(5, 104.0, static, reason="poll interval exceeded by 439ms")
+        new = dict.fromkeys("abc", NEW)
+        start = [*round_of(1, 0.0, static, B, C, causes=new), reads(1.0, static, "t-0")]
+        others = [reads(100.6, B, "t-0"), *round_of(2, 100.0, B, C)]
+
+        found = analyze(records(*start, *others, drop, *round_of(3, 104.2, static, B, C))).incidents
+
+        assert kinds(found[-1:]) == [(K.POLL_TIMEOUT, ["a"])]
+        assert found[-1].detail["between_polls_ms"] == pytest.approx(20_000, abs=300)
+        assert found[-1].cost.unread_partition_seconds == pytest.approx(16.6, abs=0.2)
+
     @pytest.mark.parametrize(("later_s", "rebalances"), [(6.0, [1]), (20.0, [1, 1])])
     def test_round_without_a_cause_some_seconds_after_a_leave_is_its_own(
         self, later_s: float, rebalances: list[int]
@@ -1225,6 +1240,15 @@ class TestWhatNoSettingSaves:
         (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"b": (8, "s")}))
         assert found.cost.away_partition_seconds is None
         assert found.cost.moved_partition_seconds is None
+
+
+def test_members_of_one_name_with_and_without_an_instance_id_may_be_equally_late() -> None:
+    static = replace(A, group_instance_id="i", origin="i")
+    refused = [signal(SignalKind.FAIL, 100.0, each, reason="UNKNOWN") for each in (A, static)]
+    late = round_of(2, 100.0, B, A, static, joins={"b": 99.0, "a": 103.0})
+
+    assert analyze(records(*START, *round_of(1, 0.0, static), *late)).incidents
+    assert len(incidents(*refused, now=110.0)) == 2
 
 
 def test_order_of_records_does_not_matter() -> None:
