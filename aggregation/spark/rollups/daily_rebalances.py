@@ -260,14 +260,20 @@ def _cut(spans: Sequence[_Span], since: float) -> float:
 
 
 def _retain(records: Sequence[Sample], since: float, midnight: float) -> list[Sample]:
-    """Return the records since a time, whole episodes, open episodes, and last attributes."""
+    """Return the records since a time, whole episodes, open episodes, and last attributes.
+
+    A member of which an open episode stays keeps its last periodic sample, which may end that.
+    """
     cut = format_time(since)
     latest: dict[str | None, Sample] = {}
+    shown: dict[tuple[object, ...], Sample] = {}
     attributes: dict[tuple[object, ...], Sample] = {}
     for record in sorted(records, key=lambda record: (record.ts, record.seq)):
         if record.kind is SampleKind.CHANGE:
             attributes[_attribute(record)] = record
-        elif record.kind not in {SampleKind.SIGNAL, SampleKind.SAMPLE}:
+        elif record.kind is SampleKind.SAMPLE:
+            shown[_witness(record)] = record
+        elif record.kind is not SampleKind.SIGNAL:
             latest[record.episode] = record
     out_since = format_time(midnight - OUT_S)
     open_since = format_time(midnight - INCIDENT_S)
@@ -277,15 +283,25 @@ def _retain(records: Sequence[Sample], since: float, midnight: float) -> list[Sa
         if last.ts >= cut
         or (last.to and last.ts >= (out_since if last.to == _DROPPED else open_since))
     }
+    open_ones = {_witness(last) for name, last in latest.items() if name in whole and last.to}
     older = format_time(midnight - ATTRIBUTE_S)
     known = {each.id for each in attributes.values() if each.after and each.ts >= older}
+    known |= {each.id for witness, each in shown.items() if witness in open_ones}
     kept = (
         record
         for record in records
         if record.ts >= (open_since if record.kind is SampleKind.SAMPLE else cut)
-        or (record.id in known if record.kind is SampleKind.CHANGE else record.episode in whole)
+        or (record.id in known if record.kind in _BY_ID else record.episode in whole)
     )
     return sorted(kept, key=_place)
+
+
+_BY_ID = {SampleKind.CHANGE, SampleKind.SAMPLE}
+
+
+def _witness(record: Sample) -> tuple[object, ...]:
+    """Return the agent and the member of a record."""
+    return record.agent, record.scope, record.client_id, record.host, record.group_instance_id
 
 
 def _attribute(record: Sample) -> tuple[object, ...]:

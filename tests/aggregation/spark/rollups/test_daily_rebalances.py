@@ -299,6 +299,33 @@ def test_lost_records_count_nothing_twice_and_make_no_rebalance_of_days(seed: in
     assert all(each.seconds <= DAY_S for each in found if not each.round.is_open)
 
 
+@pytest.mark.parametrize("name", ["g", "h", "i", "j"])  # ids of what begins at once have any order
+def test_lost_end_of_a_quiet_group_is_no_rebalance_of_days(name: str) -> None:
+    """Spark hands on the samples of an open episode for seven days; the group keeps the last."""
+    members = [Client(group=name, client_id=f"c-{n}", host=f"pod-{n}") for n in range(3)]
+    rebalance(members, START_AT + 60.0, S.NEW_MEMBER, 3.0)
+    seen = [record for member in members for record in member.written]
+    by_proxy = [
+        replace(each, id=f"w{each.id}", agent="proxy", host="10.0.0.7", episode=f"w{each.episode}")
+        for each in seen[1:]  # it misses the start of the first one
+    ]
+    first, *_ = members
+    lost = first.written[-1]
+    assert lost.to == 0
+    late = [first.sample(START_AT + n * DAY_S + 40_000.0) for n in range(6)]
+    records = [each for each in [*seen, *by_proxy, *late] if each is not lost]
+    group, found = GroupDays(Carried()), list[ExplainedRebalance]()
+    for n in range(12):
+        day = date(2025, 11, 24) + timedelta(days=n)
+        alive = dict.fromkeys(("agent-1", "proxy"), f"{day}T23:59:59.000000Z")
+        group = GroupDays(Carried.decode(group.carried.encode()))
+        found += group.day(day, [r for r in records if day_of(r) == day], alive).rebalances
+    found += group.pending
+
+    assert [each.round.is_open for each in found] == [False]
+    assert found[0].seconds < 60.0
+
+
 def test_member_that_was_there_days_ago_is_missed_when_it_crashes() -> None:
     members = [Client(group="g", client_id=f"c-{n}", host=f"pod-{n}") for n in range(3)]
     rebalance(members, START_AT, S.SUBSCRIPTION_CHANGED, 3.0)
