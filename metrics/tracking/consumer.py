@@ -175,11 +175,19 @@ class Consumer(
         return len(self.pending) < PENDING_MAX and self.is_broker_only
 
     def view_of(self, signal: Signal) -> MemberView | None:
-        """Return the view of a signal's source and origin; None for a new one."""
+        """Return the view of a signal's source and origin; None for a new one.
+
+        After a merge of two entries there may be two: that of the signal's own name goes first.
+        """
+        found = None
         for view in self.views:  # a generator costs as much as all else here
-            if view.is_source_of(signal):
+            if not view.is_source_of(signal):
+                continue
+            if found is None:
+                found = view
+            elif view.member.key == signal.member.key:
                 return view
-        return None
+        return found
 
     def has_better_source(self, signal: Signal) -> bool:
         """Return True if an attached source knows the member better than the signal's source."""

@@ -115,3 +115,35 @@ Index.TestCase.settings = settings(
     max_examples=60, stateful_step_count=25, deadline=None, report_multiple_bugs=False
 )
 TestIndex = Index.TestCase
+
+
+def test_of_two_views_of_one_source_that_of_the_name_is_moved() -> None:
+    """A broker's log names a member by its client id, and before by its member id."""
+    index = Index()
+    logs, broker = SourceKind.LOGS, SourceKind.BROKER_LOG
+    thread = "c-StreamThread-1-consumer"
+    for source, client_id, origin, instance_id, member_id in (
+        (logs, thread, "a", None, "x"),
+        (logs, "c1", "a", None, None),
+        (broker, "x", "a", None, None),
+        (logs, "c1", "b", None, "x"),
+        (logs, "c1", "a", "i", None),
+        (broker, "x", "a", None, "x"),
+        (logs, thread, "a", None, None),
+        (broker, "c1", "a", None, None),
+        (broker, "x", "a", None, None),
+        (logs, "c1", "b", None, "x"),
+        (broker, "x", "a", None, "y"),
+    ):
+        member = Member(
+            group="g",
+            client_id=client_id,
+            origin=origin,
+            cluster="k",
+            group_instance_id=instance_id,
+            member_id=member_id,
+        )
+        index.hear(member, source, SignalKind.SEEN, 0.0)
+
+    index.a_stream_leads_to_all_that_it_tells_of()
+    index.teardown()
