@@ -195,6 +195,8 @@ _CONSUMERS = re.compile(
 """Marks of a consumer or of another source's file: a producer's log names Kafka, too."""
 _CLIENTS = re.compile(rb"\[Consumer clientId=[^\]\n]{0,300}, groupId=(?!null\])|#consumer-\d")
 """Marks of clients that say themselves whether they are in a group."""
+_CAUSES = 3
+"""Causes without anything else that make a log suspicious; one drop does, as INFO shows more."""
 _FENCED = re.compile(rb"FENCED_INSTANCE_ID|fenced by (?:an)?other|group instance id .{0,80} fenced")
 
 
@@ -212,15 +214,16 @@ def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
             "source's group"
         )
     members = [client.member for client in clients]
-    muted = sum(client.is_reported and client.has_causes_alone for client in clients)
+    alone = [client for client in clients if client.is_reported and client.has_causes_alone]
+    muted = len(alone) if parser.counts.events >= _CAUSES or any(c.is_muted for c in alone) else 0
     if _DROP.search(sample) and any(not each.client_id and not each.member_id for each in members):
         hosts = (text for mark, text in (_CLICKHOUSE, _VECTOR) if re.search(mark, sample))
         remedy = next(hosts, _AT_DEFAULT_LEVEL)
         yield f"a member is dropped, and nothing else is shown: {remedy}"
     elif muted:
         yield (
-            f"{muted} members show causes and no end, as where a client logs at WARN: each cause "
-            f"is lost in the end; it looks like {_describe(sample)}"
+            f"members that show causes and no end: {muted}, as where a client logs at WARN: each "
+            f"cause is lost in the end; it looks like {_describe(sample)}"
         )
 
 

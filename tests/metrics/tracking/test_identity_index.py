@@ -1,14 +1,16 @@
 """What finds a member never disagrees with the members, whatever comes in whichever order."""
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from metrics.model.sample import Scope
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus as Status
-from metrics.tracking.consumer import Consumer
+from metrics.tracking.consumer import Consumer, MemberView
 from metrics.tracking.identity import MemberIndex
-from metrics.tracking.status_track import StatusConfig
+from metrics.tracking.status_track import StatusConfig, Track
 from metrics.tracking.tracker import Tracker, TrackerState
 
 STREAMS = ("a", "b")
@@ -147,3 +149,30 @@ def test_of_two_views_of_one_source_that_of_the_name_is_moved() -> None:
 
     index.a_stream_leads_to_all_that_it_tells_of()
     index.teardown()
+
+
+@pytest.mark.parametrize(("client_id", "found"), [("x", "x"), ("c1", "c1"), ("y", "x")])
+def test_view_of_a_signal_is_that_of_its_name_or_the_first(client_id: str, found: str) -> None:
+    def member(name: str) -> Member:
+        return Member(group="g", client_id=name, origin="a", cluster="k")
+
+    broker = SourceKind.BROKER_LOG
+    track = Track(
+        scope=Scope.CONSUMER,
+        key=("k", "g", "x", "a"),
+        member=member("x"),
+        client_id="x",
+        app="g",
+        source=broker,
+        origin="a",
+        since_at=0.0,
+        last_at=0.0,
+        confirmed_at=0.0,
+    )
+    views = [MemberView(source=broker, member=member(name)) for name in ("x", "c1")]
+    signal = Signal(kind=SignalKind.SEEN, at=0.0, member=member(client_id), source=broker)
+
+    view = Consumer(track=track, views=views).view_of(signal)
+
+    assert view is not None
+    assert view.member.client_id == found

@@ -146,15 +146,27 @@ MUTED = {
 @pytest.mark.parametrize("line", MUTED)
 def test_members_of_whom_causes_alone_are_shown_are_noted_with_the_remedy(line: str) -> None:
     head = "" if line.startswith("%") else "2026-11-27 07:19:01,123 "
-    log = "".join(f"{head}{text}\n" for text in (line, "still here")).encode()
+    log = "".join(f"{head}{text}\n" for text in (line, line, line, "still here")).encode()
     parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
     parser.feed(log, 2e9)
     parser.flush()
 
     (note,) = diagnose_log(log, parser)
 
-    assert note.startswith("1 members show causes and no end")
+    assert note.startswith("members that show causes and no end: 1,")
     assert MUTED[line] in note
+
+
+def test_a_log_that_ends_in_a_rebalance_is_not_taken_for_a_muted_one() -> None:
+    parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
+    log = (
+        b"[2026-11-27 07:19:01,123] INFO [Consumer clientId=c, groupId=g] Request joining group "
+        b"due to: group is already rebalancing (o.a.k.c.consumer.internals.ConsumerCoordinator)\n"
+    )
+    parser.feed(log, 2e9)
+    parser.flush()
+
+    assert list(diagnose_log(log, parser)) == []
 
 
 def test_lines_that_rich_has_wrapped_are_noted() -> None:
