@@ -23,7 +23,7 @@ _AGAIN_S = 600.0
 """Between two warnings of a glob that still matches no file."""
 _BLIND_LINES = 20
 """Lines of a client without a member that make a file suspicious: a new client prints fewer."""
-_CAUSES = 3
+CAUSES_ALONE = 3
 """Causes without anything else that make a file suspicious: an excerpt may begin with one."""
 _MUTED_AFTER_S = 60.0
 """Time after which a client has printed a member, if it prints any."""
@@ -157,7 +157,7 @@ class FileReports:
             if counts.add_member((member.group, member.client_id, member.group_instance_id)):
                 names = {"group": member.group, "client_id": member.client_id}
                 _log.log(self._level, "log_first_member", extra={"path": stream, **names})
-        fault = "log_without_ends" if (counts.causes or 0) >= _CAUSES else None
+        fault = "log_without_ends" if (counts.causes or 0) >= CAUSES_ALONE else None
         fault = "log_without_members" if counts.needs_member and not counts.members else fault
         if fault is not None and not behind and not counts.is_warned:
             counts.is_warned = True

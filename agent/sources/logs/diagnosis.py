@@ -8,6 +8,7 @@ framework mutes, of other sources' files and of missing times. Each finding name
 import re
 from collections.abc import Iterator
 
+from agent.sources.lines.file_reports import CAUSES_ALONE
 from agent.sources.lines.line_faults import (
     describe_bytes,
     find_archive_faults,
@@ -195,8 +196,6 @@ _CONSUMERS = re.compile(
 """Marks of a consumer or of another source's file: a producer's log names Kafka, too."""
 _CLIENTS = re.compile(rb"\[Consumer clientId=[^\]\n]{0,300}, groupId=(?!null\])|#consumer-\d")
 """Marks of clients that say themselves whether they are in a group."""
-_CAUSES = 3
-"""Causes without anything else that make a log suspicious; one drop does, as INFO shows more."""
 _FENCED = re.compile(rb"FENCED_INSTANCE_ID|fenced by (?:an)?other|group instance id .{0,80} fenced")
 
 
@@ -215,7 +214,9 @@ def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
         )
     members = [client.member for client in clients]
     alone = [client for client in clients if client.is_reported and client.has_causes_alone]
-    muted = len(alone) if parser.counts.events >= _CAUSES or any(c.is_muted for c in alone) else 0
+    # at INFO a drop is not alone; other causes may be, where a log begins or ends
+    is_sure = parser.counts.events >= CAUSES_ALONE or any(c.is_muted for c in alone)
+    muted = len(alone) if is_sure else 0
     if _DROP.search(sample) and any(not each.client_id and not each.member_id for each in members):
         hosts = (text for mark, text in (_CLICKHOUSE, _VECTOR) if re.search(mark, sample))
         remedy = next(hosts, _AT_DEFAULT_LEVEL)
