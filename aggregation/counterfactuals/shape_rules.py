@@ -317,7 +317,7 @@ def propose_pacing(history: PastIncidents) -> Change | None:
 
 def _count_paced(incident: IncidentFacts) -> int:
     """Return the rebalances of a rollout by halves."""
-    of_each = round(incident.rebalances / len(incident.members))
+    of_each = round(incident.rebalances / max(1, len(incident.members)))
     return STEPS * min(REBALANCES_OF_AN_ABSENCE, max(1, of_each))
 
 
