@@ -5,6 +5,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from select import EPOLLOUT
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ from agent.sources.proxy.socket_endpoint import tune
 from agent.wire.codec.messages import HostPort
 
 _UNDER_WAY = {0, errno.EINPROGRESS}
+_LATE_S = 1.0
+"""How long a name that another has overtaken is waited for."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +31,7 @@ class Target(NamedTuple):
 
 
 class Resolver:
-    """Looks names up, those of each caller in a thread of their own; addresses need none.
+    """Looks names up, each in a thread of its own; addresses need none.
 
     A name server that is silent about one broker holds up no other, nor the agent's end.
     """
@@ -38,9 +41,14 @@ class Resolver:
         self._post = post
         self._waiting: dict[tuple[HostPort, ...], list[Callable[[list[Target]], None]]] = {}
         """By the names that are being looked up; another caller waits for the same answer."""
+        self._lookups: dict[HostPort, Future[list[Target]]] = {}
+        """Those under way."""
 
     def resolve(self, nodes: Sequence[HostPort], found: Callable[[list[Target]], None]) -> None:
-        """Call ``found``, at once or later, with the addresses of all; an unknown name has none."""
+        """Call ``found``, at once or later, with the addresses of all; an unknown name has none.
+
+        Nor has one whose answer is late by more than a second behind an address of another.
+        """
         try:
             found_now = [
                 target for node in nodes for target in _targets(node, socket.AI_NUMERICHOST)
@@ -50,14 +58,33 @@ class Resolver:
             waiting = self._waiting.setdefault(names, [])
             waiting.append(found)
             if len(waiting) == 1:
-                threading.Thread(
-                    target=self._look_up, args=(names,), name="proxy-resolver", daemon=True
-                ).start()
+                _start_thread(self._await_lookups, names, [self._look_up(node) for node in names])
         else:
             found(found_now)
 
-    def _look_up(self, names: tuple[HostPort, ...]) -> None:
-        self._post(partial(self._finish, names, _all_targets(names)))
+    def _look_up(self, node: HostPort) -> "Future[list[Target]]":
+        lookup = self._lookups.get(node)
+        if lookup is None:
+            lookup = self._lookups[node] = Future()
+            lookup.add_done_callback(lambda _: self._post(partial(self._forget, node)))
+            _start_thread(_find_targets, node, lookup)
+        return lookup
+
+    def _forget(self, node: HostPort) -> None:
+        del self._lookups[node]
+
+    def _await_lookups(
+        self, names: tuple[HostPort, ...], lookups: "list[Future[list[Target]]]"
+    ) -> None:
+        late = set(lookups)
+        while late and not any(lookup.result() for lookup in lookups if lookup not in late):
+            late = wait(late, return_when=FIRST_COMPLETED).not_done
+        late = wait(late, _LATE_S).not_done
+        for node, lookup in zip(names, lookups, strict=True):
+            if lookup in late:
+                _log.warning("proxy_late_host", extra={"host": node.host})
+        targets = [target for each in lookups if each not in late for target in each.result()]
+        self._post(partial(self._finish, names, targets))
 
     def _finish(self, names: tuple[HostPort, ...], targets: list[Target]) -> None:
         for found in self._waiting.pop(names):
@@ -125,12 +152,14 @@ def _targets(node: HostPort, flags: int = 0) -> list[Target]:
     return [Target(node, row[0], row[4]) for row in rows]
 
 
-def _all_targets(nodes: Sequence[HostPort]) -> list[Target]:
-    """Look all names up; one that is unknown has no target."""
-    out: list[Target] = []
-    for node in nodes:
-        try:
-            out += _targets(node)
-        except (OSError, UnicodeError) as error:  # the latter of a name that cannot be
-            _log.warning("proxy_unknown_host", extra={"host": node.host, "error": str(error)})
-    return out
+def _find_targets(node: HostPort, lookup: "Future[list[Target]]") -> None:
+    try:
+        targets = _targets(node)
+    except (OSError, UnicodeError) as error:  # the latter of a name that cannot be
+        _log.warning("proxy_unknown_host", extra={"host": node.host, "error": str(error)})
+        targets = []
+    lookup.set_result(targets)
+
+
+def _start_thread(run: Callable[..., None], *args: object) -> None:
+    threading.Thread(target=run, args=args, name="proxy-resolver", daemon=True).start()

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Self
 
 import pytest
@@ -23,11 +24,13 @@ from agent.sources.proxy import listener
 from agent.sources.proxy import source as source_module
 from agent.sources.proxy.config import ListenTls, ProxyConfig, TlsConfig, UpstreamTls
 from agent.sources.proxy.connection import ProxiedConnection
+from agent.sources.proxy.dialer import Resolver
 from agent.sources.proxy.handshake import Handshake
 from agent.sources.proxy.listener import AGAIN_S
 from agent.sources.proxy.relay import Relay
 from agent.sources.proxy.socket_endpoint import PlainEndpoint, TlsEndpoint
 from agent.sources.proxy.source import ProxySource
+from agent.wire.codec.messages import HostPort
 from agent.wire.connection import ConnectionDecoder
 from agent.wire.members.group_decoder import GroupDecoder
 from agent.wire.proxying.frame_forwarder import FrameForwarder, FrameSplitter
@@ -928,6 +931,38 @@ def test_a_name_that_is_looked_up_for_long_holds_up_no_other(
         assert len(asked) < 1 + len(waiting)  # they wait for the same answer
 
     on_stage(test)
+
+
+def test_a_silent_name_of_a_list_holds_up_no_other_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    look_up, asked, ended = socket.getaddrinfo, list[str](), threading.Event()
+
+    def wait(host: str, port: int, **options: Any) -> Any:
+        if options["flags"]:
+            return look_up(host, port, **options)
+        asked.append(host)
+        if host == "silent":
+            ended.wait()
+        if host != "good":
+            raise socket.gaierror(socket.EAI_NONAME, "not known")
+        return look_up("127.0.0.1", port, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", wait)
+    resolver = Resolver(lambda ready: ready())
+    answers = SimpleQueue[list[str]]()
+
+    def resolve(*hosts: str) -> None:
+        nodes = [HostPort(host, 9092) for host in hosts]
+        resolver.resolve(nodes, lambda found: answers.put([each.node.host for each in found]))
+
+    try:
+        resolve("silent", "unknown", "good")
+        resolve("good", "silent")
+        assert [answers.get(timeout=30) for _ in range(2)] == [["good"], ["good"]]
+        assert asked.count("silent") == 1  # however many lists name it
+    finally:
+        ended.set()
+    resolve("unknown", "silent")
+    assert answers.get(timeout=30) == []
 
 
 def test_brokers_beyond_the_ports_stay_as_they_are() -> None:
