@@ -13,16 +13,15 @@ from pathlib import Path
 
 import click
 
-from tests.fuzz.targets import TARGETS, WIRE
+from tests.fuzz.targets import TARGETS
 
 _CORPUS = Path(__file__).parent / "corpus"
 _FOUND = Path(".cache/fuzz")
-_SHARES = {"messages": 35, "user_data": 35, "conversation": 10, "reassembly": 12, "segments": 8}
-"""Percent of the runs; what is slow gets fewer."""
-_FILE_SHARE = 1
+_LENGTHS = {2_048: 10, 256: 90}
+"""Percent of the runs by the longest input in bytes: short ones, of a few steps, are far faster."""
 # The slowest inputs take some milliseconds. What one costs in memory is seen as growth: Python and
 # the instrumented code take 100 MiB.
-_FLAGS = ("-max_len=2048", "-timeout=10", "-rss_limit_mb=300", "-print_final_stats=1")
+_FLAGS = ("-timeout=10", "-rss_limit_mb=300", "-print_final_stats=1")
 _EXECUTED = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
 _SO_FAR = re.compile(r"#(\d+)\s")
 _TOLD_S = 20.0
@@ -32,29 +31,33 @@ _LINES_KEPT = 400
 
 
 @click.command(help=__doc__)
-@click.option("--runs", default=10_000_000, help="Of decoder and reassembly together.")
+@click.option("--runs", default=10_000_000, help="Of each target.")
 @click.argument("names", nargs=-1, metavar="[TARGET]...", type=click.Choice([*TARGETS]))
 def main(runs: int, names: tuple[str, ...]) -> None:
     executed: dict[str, int] = {}
     failed: list[str] = []
     for name in names or TARGETS:
         started_at = time.monotonic()
-        executed[name], ok = _fuzz(name, runs * _SHARES.get(name, _FILE_SHARE) // 100)
+        executed[name] = 0
+        for length, percent in _LENGTHS.items():
+            count, ok = _fuzz(name, runs * percent // 100, length)
+            executed[name] += count
+            if not ok:
+                failed.append(name)
+                break
         took_s = time.monotonic() - started_at
         rate = executed[name] / took_s
-        click.echo(f"{name:<16}{executed[name]:>12,} in {took_s:6.0f} s {rate:10,.0f}/s")
-        failed += [] if ok else [name]
-    wire = sum(count for name, count in executed.items() if name in WIRE)
-    click.echo(f"decoder and reassembly: {wire:,} executions; all: {sum(executed.values()):,}")
-    click.echo(f"failed: {', '.join(failed) or 'none'}")
+        click.echo(f"{name:<20}{executed[name]:>12,} in {took_s:6.0f} s {rate:10,.0f}/s")
+    click.echo(f"all: {sum(executed.values()):,} executions; failed: {', '.join(failed) or 'none'}")
     sys.exit(1 if failed else 0)
 
 
-def _fuzz(name: str, runs: int) -> tuple[int, bool]:
+def _fuzz(name: str, runs: int, length_max: int) -> tuple[int, bool]:
     """Return how many executions there were, and whether all went well."""
     found, kept = _FOUND / name, _CORPUS / name
     found.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "tests.fuzz.child", name, f"-runs={runs}", *_FLAGS]
+    flags = [f"-runs={runs}", f"-max_len={length_max}", *_FLAGS]
+    command = [sys.executable, "-m", "tests.fuzz.child", name, *flags]
     last, told_at = deque[str](maxlen=_LINES_KEPT), time.monotonic()
     with subprocess.Popen(
         [*command, f"-artifact_prefix={kept}/", str(found), str(kept)],

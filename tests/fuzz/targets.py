@@ -6,7 +6,7 @@ from tests.fuzz import file_targets, wire_targets
 
 Target = Callable[[bytes], None]
 
-WIRE: dict[str, Target] = {
+TARGETS: dict[str, Target] = {
     target.__name__: target
     for target in (
         wire_targets.messages,
@@ -14,12 +14,6 @@ WIRE: dict[str, Target] = {
         wire_targets.conversation,
         wire_targets.reassembly,
         wire_targets.segments,
-    )
-}
-"""The decoder and TCP reassembly."""
-TARGETS: dict[str, Target] = WIRE | {
-    target.__name__: target
-    for target in (
         wire_targets.packets,
         wire_targets.watched,
         file_targets.captures,
