@@ -14,6 +14,8 @@ Entry points::
 `transition`, `signal`, `lost`, `change` and `agent` count; `episode` and `incident` never do.
 
 `causes` lists what members did within a rebalance, `detection` adds each rebalance to the incident
-it follows from, `places` knows successors, `waiting` who is waited for, `answers` the JSON.
+it follows from: `presence` knows who is there and who is away, `places` successors, `openings` what
+a new incident shows first, `follow_ups` what goes on with the last one, `restarts` makes rollouts
+and crash loops. `waiting` knows who is waited for, `answers` the JSON.
 `counter` counts final incidents once and shows ongoing ones, `records` are what is written of them.
 """

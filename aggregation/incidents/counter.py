@@ -15,11 +15,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from aggregation.incidents.amounts import Contribution, GrowingTotals
-from aggregation.incidents.detection import RESTART_S
 from aggregation.incidents.incidents import GroupIncidents
 from aggregation.incidents.model import Incident, IncidentKind
 from aggregation.incidents.planning import is_planned
 from aggregation.incidents.records import IncidentRecord
+from aggregation.incidents.restarts import RESTART_S
 from aggregation.rebalances.grouping import GroupRef
 from metrics.model.sample import Sample, parse_time
 from metrics.model.snapshot import GroupName, IncidentKey, IncidentTotals, JoinFailureKey

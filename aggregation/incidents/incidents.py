@@ -15,7 +15,7 @@ from typing import NamedTuple
 from aggregation.incidents.attributes import Attributes, read_attributes
 from aggregation.incidents.cost import count_away, count_moves, count_unread
 from aggregation.incidents.details import complete
-from aggregation.incidents.detection import RESTART_S, STOP_S, GroupHistory, Stop
+from aggregation.incidents.detection import GroupHistory
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.lag_growth import (
     Disturbances,
@@ -25,6 +25,7 @@ from aggregation.incidents.lag_growth import (
 )
 from aggregation.incidents.model import Cost, Incident, IncidentKind, RebalanceSpan
 from aggregation.incidents.refusals import find_refusals
+from aggregation.incidents.restarts import RESTART_S, STOP_S, Stop
 from aggregation.incidents.settings import ClientKind, find_client_kind
 from aggregation.incidents.topic_growth import find_growth
 from aggregation.rebalances.failures import AGAIN_S

@@ -51,6 +51,11 @@ class IncidentKind(StrEnum):
         """Whether a member began it: nobody did where topics, tasks or coordinators changed."""
         return self not in _BY_NOBODY
 
+    @property
+    def is_follow_up(self) -> bool:
+        """Whether Streams' assignment demanded it: at once, or at a set time."""
+        return self in _FOLLOW_UPS
+
 
 _STATUS = {
     IncidentKind.MEMBER_JOINED: RebalanceStatus.NEW_MEMBER,
@@ -70,6 +75,11 @@ _STATUS = {
     IncidentKind.PROBING: RebalanceStatus.ASSIGNMENT_PROBING,
     IncidentKind.VERSION_PROBING: RebalanceStatus.VERSION_PROBING,
     IncidentKind.ENDPOINT_UPDATE: RebalanceStatus.ENDPOINT_UPDATE,
+}
+_FOLLOW_UPS = {
+    IncidentKind.PROBING,
+    IncidentKind.VERSION_PROBING,
+    IncidentKind.ENDPOINT_UPDATE,
 }
 _BY_NOBODY = {
     IncidentKind.METADATA_CHANGED,

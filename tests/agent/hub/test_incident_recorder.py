@@ -11,8 +11,8 @@ from agent.hub.incident_recorder import IncidentRecorder
 from agent.hub.recent_records import RecentRecords
 from agent.hub.recorder_io import RecorderIO
 from aggregation.incidents.counter import REFRESH_S
-from aggregation.incidents.detection import RESTART_S
 from aggregation.incidents.records import IncidentRecord, decode_any
+from aggregation.incidents.restarts import RESTART_S
 from aggregation.rebalances.counter import SETTLE_S
 from metrics.model.sample import Sample, SampleKind, encode
 from metrics.model.signals import Signal, SignalKind

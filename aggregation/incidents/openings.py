@@ -1,0 +1,144 @@
+"""First drafts: what a rebalance that begins an incident shows of it. Pure.
+
+Kinds rise later (`aggregation.incidents.detection`).
+"""
+
+from collections.abc import Container, Iterable, Sequence
+
+from aggregation.incidents.attributes import Attributes
+from aggregation.incidents.causes import (
+    Cause,
+    find_retries,
+    infer_from_scan,
+    list_causes,
+)
+from aggregation.incidents.details import detail_of, list_lost_topics, list_new_topics
+from aggregation.incidents.drafts import Draft
+from aggregation.incidents.model import IncidentKind, RelatedCause
+from aggregation.incidents.restarts import STOP_S
+from aggregation.incidents.topic_growth import find_kept
+from aggregation.rebalances.rebalances import ExplainedRebalance
+from aggregation.rebalances.root_cause import EXPIRY_WAIT_S, Certainty
+from aggregation.rebalances.segments import MemberRef
+from metrics.tracking.source_traits import BROKER_SOURCES
+
+_Keys = Container[tuple[str, ...]]
+_DEPARTURES = {
+    IncidentKind.MEMBER_LEFT,
+    IncidentKind.POLL_TIMEOUT,
+    IncidentKind.REMOVED_BY_ADMIN,
+    IncidentKind.SESSION_EXPIRED,
+}
+
+
+def open_draft(
+    rebalance: ExplainedRebalance,
+    roots: Sequence[Cause],
+    present: _Keys,
+    attributes: Attributes,
+) -> Draft:
+    """Return the incident that a rebalance begins; ``present`` were there before it."""
+    at, trigger = rebalance.round.started_at, rebalance.trigger
+    if rebalance.is_after_failure and trigger.member is not None:
+        draft = Draft(IncidentKind.JOIN_FAILED, at, Certainty.SEEN, trigger.reason)
+        draft.add_members([trigger.member])
+        return draft
+    if not roots:
+        return _draft_without_cause(rebalance, present)
+    root = next((each for each in roots if _explains_subscription(each, roots[0])), roots[0])
+    roots = [each for each in roots if not _explains_subscription(root, each)]
+    draft = Draft(root.kind, min(at, root.at), root.certainty, root.reason)
+    same = [cause for cause in roots if cause.kind is root.kind]
+    details = (detail_of(cause.kind, cause.reason) for cause in same)
+    draft.detail = next(filter(None, details), {})
+    if lost := list_lost_topics(root.reason) if is_passing(root, rebalance, attributes) else None:
+        draft.detail = {"unseen_topics": lost}
+    if root.kind.is_caused_by_a_member:
+        draft.add_members(cause.member for cause in same)
+    others = [c for c in roots if c.kind is not root.kind and c.kind not in _DEPARTURES]
+    for cause in others:
+        if cause.kind is IncidentKind.COORDINATOR_MOVED:
+            draft.detail = draft.detail | detail_of(cause.kind, cause.reason)
+    kinds = dict.fromkeys(cause.kind for cause in others if not cause.kind.is_follow_up)
+    draft.also = [
+        RelatedCause(kind, tuple(dict.fromkeys(c.member for c in others if c.kind is kind)))
+        for kind in kinds
+    ]
+    return draft
+
+
+def _explains_subscription(news: Cause, change: Cause) -> bool:
+    """Check that the topics that a member adds are new to its leader: its pattern matches them."""
+    kinds = (news.kind, change.kind)
+    if kinds != (IncidentKind.METADATA_CHANGED, IncidentKind.SUBSCRIPTION_CHANGED):
+        return False
+    added = detail_of(change.kind, change.reason).get("added")
+    return bool(added) and added == list_new_topics(news.reason)
+
+
+def is_passing(cause: Cause, rebalance: ExplainedRebalance, attributes: Attributes) -> bool:
+    """Check for metadata without topics that the group reads on with the same partitions.
+
+    A broker that has just started knows them a moment later.
+    """
+    if cause.kind is not IncidentKind.METADATA_CHANGED or rebalance.round.is_open:
+        return False
+    kept, is_all = find_kept(attributes, cause.at, rebalance.round.ended_at)
+    lost = list_lost_topics(cause.reason)
+    return bool(kept) and (is_all if lost is None else bool(lost) and kept.issuperset(lost))
+
+
+def _draft_without_cause(rebalance: ExplainedRebalance, present: _Keys) -> Draft:
+    """Return what is known where no cause was seen: an expiry, a failed join, or nothing."""
+    round_ = rebalance.round
+    is_short = round_.own_seconds <= EXPIRY_WAIT_S
+    if rebalance.absent and is_short and not round_.is_open:
+        return _draft_of_expiry(rebalance, rebalance.absent)
+    if (removed := _find_removed(rebalance, present)) and not round_.is_open:
+        return _draft_of_expiry(rebalance, removed)
+    retry = find_retries(rebalance)
+    if retry is not None and retry.at <= round_.started_at + STOP_S:
+        return _draft_of_retry(rebalance, retry, present)
+    scan = infer_from_scan(rebalance)
+    if scan is not None:
+        return Draft(scan.kind, round_.started_at, scan.certainty, scan.reason)
+    return Draft(IncidentKind.UNKNOWN, round_.started_at, Certainty.UNKNOWN)
+
+
+def _draft_of_expiry(rebalance: ExplainedRebalance, members: Iterable[MemberRef]) -> Draft:
+    at = rebalance.round.started_at
+    draft = Draft(IncidentKind.SESSION_EXPIRED, at, Certainty.INFERRED)
+    draft.add_members(members)
+    return draft
+
+
+def _find_removed(rebalance: ExplainedRebalance, present: _Keys) -> list[MemberRef]:
+    """Return the members that learn within a rebalance that they had been removed before it.
+
+    A frozen member may be back before the others have their assignment.
+    """
+    return [
+        cause.member
+        for cause in list_causes(rebalance)
+        if cause.kind is IncidentKind.SESSION_EXPIRED
+        and cause.source not in BROKER_SOURCES
+        and cause.member.key in present
+    ]
+
+
+def _draft_of_retry(rebalance: ExplainedRebalance, retry: Cause, present: _Keys) -> Draft:
+    """Return what a join that the coordinator could not serve shows.
+
+    A member that was not there before joins as new. One alone had sent its join for a reason
+    that nobody saw; several have met a coordinator that moved.
+    """
+    at = rebalance.round.started_at
+    if retry.member.key not in present:
+        draft = Draft(IncidentKind.MEMBER_JOINED, at, Certainty.INFERRED, retry.reason)
+        draft.add_members([retry.member])
+        return draft
+    if len({segment.member.key for segment in rebalance.round.consumers}) == 1:
+        return Draft(IncidentKind.UNKNOWN, at, Certainty.UNKNOWN, retry.reason)
+    draft = Draft(IncidentKind.COORDINATOR_MOVED, at, Certainty.SEEN, retry.reason)
+    draft.detail = detail_of(draft.kind, retry.reason)
+    return draft

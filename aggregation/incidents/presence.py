@@ -1,0 +1,203 @@
+"""Members of one group between two of its rebalances: who is there, and who is away. Pure.
+
+Theory of operation. A member is present from its first assignment until it goes. One that went is
+away until it is back, or a successor came to its place (`aggregation.incidents.places`).
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from aggregation.incidents.causes import Cause
+from aggregation.incidents.drafts import Draft
+from aggregation.incidents.model import DepartureMode, IncidentKind
+from aggregation.incidents.places import replaces
+from aggregation.incidents.restarts import RESTART_S
+from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
+from aggregation.rebalances.root_cause import Certainty
+from aggregation.rebalances.segments import MemberRef, Segment
+from metrics.model.sample import Outcome
+from metrics.model.signals import streams_thread
+from metrics.tracking.source_traits import BROKER_SOURCES
+
+REJOIN_S = 2.0
+"""A process that joins as new this soon after its assignment has not started again."""
+
+_RETURNS = {
+    IncidentKind.MEMBER_JOINED,
+    IncidentKind.SESSION_EXPIRED,
+    IncidentKind.STALE_MEMBER,
+    IncidentKind.POLL_TIMEOUT,
+    IncidentKind.SUBSCRIPTION_CHANGED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwayMember:
+    """A member that went and is not back."""
+
+    member: MemberRef
+    how: DepartureMode
+    at: float
+    draft: Draft
+    is_closed: bool = False
+    """Its consumer was closed, so another process comes back."""
+
+
+@dataclass(slots=True)
+class Presence:
+    """Who is in a group, and who is not back."""
+
+    present: dict[tuple[str, ...], MemberRef] = field(default_factory=dict)
+    present_since: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """The first sign of each of them: rebalances of new protocols overlap."""
+    arrived_at: dict[tuple[str, ...], float] = field(default_factory=dict)
+    away: dict[tuple[str, ...], AwayMember] = field(default_factory=dict)
+    synced_at: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """When each member got its last assignment."""
+    member_ids: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """Each member's last one."""
+    replaced: set[tuple[str, ...]] = field(default_factory=set)
+    """Members that came in this rebalance to the place of one that had gone."""
+
+    def update(self, rebalance: ExplainedRebalance) -> None:
+        """Learn who is there now."""
+        for departure in rebalance.departures:
+            self.present.pop(departure.member.key, None)
+        self._note_arrivals(rebalance)
+        for segment in rebalance.round.consumers:
+            stays = segment.is_open or segment.outcome is Outcome.SYNCED
+            if segment.member_id is not None:
+                self.member_ids[segment.member.key] = segment.member_id
+            if segment.outcome is Outcome.SYNCED:
+                self.synced_at[segment.member.key] = segment.ended_at
+            if stays and not segment.is_exit:
+                if segment.member.key not in self.present:
+                    self.present_since[segment.member.key] = segment.started_at
+                self.present[segment.member.key] = segment.member
+            elif segment.is_exit:
+                self.present.pop(segment.member.key, None)
+
+    def _note_arrivals(self, rebalance: ExplainedRebalance) -> None:
+        """Learn who came as new, and to no one's place."""
+        for arrival in rebalance.arrivals:
+            key = arrival.member.key
+            if key in self.replaced:
+                self.arrived_at.pop(key, None)  # its place is known: it is nobody else's successor
+            elif key not in self.present:
+                self.arrived_at[key] = arrival.at
+        self.replaced.clear()
+
+    def infer_joins(
+        self, rebalance: ExplainedRebalance, among: Container[tuple[str, ...]] | None
+    ) -> list[Cause]:
+        """Return the joins of members ``among`` some, or of unknown ones, that no line shows."""
+        known = {*self.present, *self.away}
+        gone = {segment.member.key for segment in rebalance.round.consumers if segment.is_exit}
+        return [
+            Cause(
+                kind=IncidentKind.MEMBER_JOINED,
+                at=rebalance.round.started_at,
+                member=segment.member,
+                reason="it joined without a visible cause",
+                certainty=Certainty.INFERRED,
+            )
+            for segment in rebalance.round.consumers
+            if segment.is_round
+            and not segment.steps
+            and segment.member.key not in gone  # its own return
+            and (
+                segment.member.key not in known
+                if among is None
+                else segment.member.key in among or self._has_new_id(segment)
+            )
+        ]
+
+    def _has_new_id(self, segment: Segment) -> bool:
+        """Check that a member has another id than before: it is another process.
+
+        Streams' threads have names of their own, and join again for their instance.
+        """
+        before = self.member_ids.get(segment.member.key)
+        is_other = before is not None and segment.member_id not in {None, before}
+        return is_other and streams_thread(segment.member.client_id) is None
+
+    def count_names(self) -> Mapping[str, int]:
+        """Return how many present members have each client id."""
+        return Counter(member.client_id for member in self.present.values())
+
+    def find_returns(self, causes: Iterable[Cause]) -> dict[Cause, AwayMember]:
+        """Return the departure that each cause is the return of: one successor for each."""
+        found: dict[Cause, AwayMember] = {}
+        successors: dict[MemberRef, MemberRef] = {}
+        names = self.count_names()
+        for cause in causes:
+            away = self._find_away(cause, successors, names)
+            if away is not None:
+                found[cause] = away
+                successors[away.member] = cause.member
+        return found
+
+    def _find_away(
+        self, cause: Cause, successors: Mapping[MemberRef, MemberRef], names: Mapping[str, int]
+    ) -> AwayMember | None:
+        """Return the departure that a cause is the return of; ``successors`` are by who went.
+
+        ``names`` are how many present members have each client id.
+        """
+        if cause.kind not in _RETURNS:
+            return None
+        away = self.away.get(cause.member.key)
+        if away is None and cause.kind is IncidentKind.MEMBER_JOINED:
+            away = self._find_predecessor(cause, successors, names)
+        if away is None or not away.at <= cause.at <= away.at + RETURN_S:
+            return None
+        is_own = away.how is not DepartureMode.LEFT
+        return away if is_own or cause.at <= away.at + RESTART_S else None
+
+    def _find_predecessor(
+        self, cause: Cause, successors: Mapping[MemberRef, MemberRef], names: Mapping[str, int]
+    ) -> AwayMember | None:
+        if cause.member.key in self.present:
+            return None
+        is_shared = names.get(cause.member.client_id, 0) > 0
+        for away in self.away.values():
+            in_time = away.at <= cause.at <= away.at + RESTART_S
+            is_free = successors.get(away.member, cause.member) == cause.member
+            if in_time and is_free and replaces(cause.member, away.member, is_shared=is_shared):
+                return away
+        return None
+
+    def is_rejoin(self, cause: Cause, noted: Mapping[tuple[str, ...], float]) -> bool:
+        """Check for a process that joins again under another member id.
+
+        Its join was refused within this rebalance, as the broker ``noted``, or an error came right
+        after its assignment: no process starts again that fast.
+        """
+        if cause.kind is not IncidentKind.MEMBER_JOINED or not self.is_unexpired(cause):
+            return False
+        key = cause.member.key
+        joined_before = noted.get(key, float("inf")) < cause.at
+        return not cause.is_first or joined_before or self.is_repeated(cause)
+
+    def is_repeated(self, cause: Cause) -> bool:
+        """Check for a join right after an assignment: it goes on with what that belonged to."""
+        synced_at = self.synced_at.get(cause.member.key, float("-inf"))
+        return synced_at <= cause.at <= synced_at + REJOIN_S
+
+    def is_unexpired(self, cause: Cause) -> bool:
+        """Check for a new process of a member that the coordinator still knows."""
+        key = cause.member.key
+        is_known = key in self.present and self.present_since[key] <= cause.at
+        return is_known and key not in self.away
+
+
+def find_first_notes(rebalance: ExplainedRebalance) -> dict[tuple[str, ...], float]:
+    """Return when the broker first reported each member."""
+    found: dict[tuple[str, ...], float] = {}
+    for segment in rebalance.round.segments:
+        for note in segment.notes:
+            if note.source in BROKER_SOURCES:
+                key = segment.member.key
+                found[key] = min(note.at, found.get(key, note.at))
+    return found

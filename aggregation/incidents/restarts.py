@@ -1,0 +1,116 @@
+"""Restarts, rollouts and crash loops of one group, from departures and returns. Pure.
+
+Source: incidents.md 1a.3, 1a.4 and 2.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from aggregation.incidents.drafts import Draft
+from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
+from aggregation.incidents.places import place_key
+from aggregation.rebalances.segments import MemberRef, is_inferred_leave
+
+RESTART_S = 600.0
+"""A successor that comes this soon makes a departure a restart; so it links rollouts and loops."""
+STOP_S = 60.0
+"""All members that stop within this are one incident."""
+LOOP_COUNT = 3
+
+RESTARTS = {IncidentKind.RESTART, IncidentKind.ROLLOUT, IncidentKind.CRASH_LOOP}
+_ENDS = {DepartureMode.LEFT, DepartureMode.EXPIRED, DepartureMode.FENCED}
+"""Departures of members whose process may have ended: only these make a crash loop."""
+
+
+class Stop(NamedTuple):
+    """Span in which the last members of a group left, and nobody came. Both are Unix seconds."""
+
+    since: float
+    until: float
+
+
+@dataclass(slots=True)
+class RestartHistory:
+    """Departures of a group's processes by place, and what they add up to."""
+
+    merge: Callable[[Draft, Draft], None]
+    """Makes one incident of two: the first takes over the other."""
+    stops: Sequence[Stop] = ()
+    """Times in which its last members left."""
+    steps: dict[tuple[str, ...], list[tuple[float, Draft]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    """Departures by place, for crash loops."""
+    gone_places: set[tuple[str, ...]] = field(default_factory=set)
+    """Places that nobody came to since the last departure: several threads go at once."""
+    latest: Draft | None = None
+    """The latest restart or rollout."""
+
+    def add_step(self, departure: MemberDeparture, draft: Draft) -> None:
+        """Add a departure, unless the group stops, or another thread of its process has gone."""
+        place = place_key(departure.member)
+        is_end = departure.how in _ENDS and not is_inferred_leave(draft.reason)
+        if departure.how is DepartureMode.LEFT and departure.returned_at is None:
+            is_end &= not any(stop.since <= departure.at <= stop.until for stop in self.stops)
+        if place not in self.gone_places and is_end:
+            self.steps[place].append((departure.at, draft))
+        self.gone_places.add(place)
+
+    def note_arrival(self, member: MemberRef) -> None:
+        """Learn that a place is taken again."""
+        self.gone_places.discard(place_key(member))
+
+    def forget_step(self, member: MemberRef, at: float) -> None:
+        """Forget a departure of a member: its process did not end."""
+        place = place_key(member)
+        self.steps[place] = [step for step in self.steps[place] if step[0] != at]
+        self.gone_places.discard(place)
+
+    def add_restart(self, draft: Draft, member: MemberRef, at: float) -> None:
+        """Raise an incident to a restart, and to a rollout with the one before."""
+        if draft.kind not in RESTARTS:
+            draft.kind = IncidentKind.RESTART
+        if draft.kind is not IncidentKind.CRASH_LOOP:
+            draft.add_members([member])
+        before, self.latest = self.latest, draft
+        if before is None or before is draft or before.kind is IncidentKind.CRASH_LOOP:
+            self._rise_to_rollout(draft)
+            return
+        places = {place_key(each) for each in before.members}
+        is_near = at <= before.last_step_at + RESTART_S
+        if is_near and places.isdisjoint(place_key(each) for each in draft.members):
+            self.merge(before, draft)
+            self.latest = before
+        self._rise_to_rollout(self.latest)
+
+    def _rise_to_rollout(self, draft: Draft) -> None:
+        if draft.kind is not IncidentKind.RESTART:
+            return
+        back = {place_key(d.member) for d in draft.departures.values() if d.returned_at is not None}
+        if len(back) > 1:
+            draft.kind = IncidentKind.ROLLOUT
+
+    def find_loop(self, member: MemberRef, at: float) -> None:
+        """Merge what one place did into a crash loop, from the third time on."""
+        place = place_key(member)
+        recent = [(when, draft) for when, draft in self.steps[place] if when >= at - RESTART_S]
+        self.steps[place] = recent
+        if len({round(when, 3) for when, _ in recent}) < LOOP_COUNT:
+            return
+        drafts = list(dict.fromkeys(draft for _, draft in recent))
+        first = drafts[0]
+        for other in drafts[1:]:
+            self.merge(first, other)
+        if first.kind is not IncidentKind.CRASH_LOOP:
+            first.members.clear()  # those that came and went once only are no part of the loop
+        first.kind = IncidentKind.CRASH_LOOP
+        first.add_members([member])
+
+    def replace_draft(self, other: Draft, first: Draft) -> None:
+        """Learn that one incident was taken over by another."""
+        if self.latest is other:
+            self.latest = first
+        for place, steps in self.steps.items():
+            self.steps[place] = [(at, first if each is other else each) for at, each in steps]
