@@ -20,6 +20,10 @@ _LEVEL = (
 _TAG = r"(?P<tag>[\w.@/-]{1,128})"
 _POD = r"(?=[a-z\d.]+-)[a-z\d][a-z\d.-]{1,251}-(?:[a-z\d]{5}|\d{1,5})"
 _NODE = r"(?P<host>(?:\w{1,64}@)?[\w.-]{1,253})"
+_ANY_DAY = (
+    r"(?:\d{4}[-/]\d\d[-/]\d\d|\d\d[-/.]\d\d[-/.]\d{4}"
+    r"|(?:[A-Z][a-z]{2}, )?[A-Z][a-z]{2} \d\d? \d{4})"
+)
 _FACILITY = r"(?:(?:local\d|user|daemon|kern|auth|cron|mail|syslog)\.[a-z]{2,8} )?"
 _OWN_TIME = r"(?:\d\d:\d\d:\d\d[.,]\d{3} |%\d\|\d{10}\.\d{3}\|)"
 """An application's time without a date, or librdkafka's."""
@@ -98,10 +102,11 @@ _PATTERNS = {
         r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: ?[+-]\d\d:?\d\d|Z)?)",
         r"[ \t,][\w.*/-]{1,255}:?[ \t,](?=\{\")",
     ),
-    "Fluent Bit's stdout": (
-        r"\[\d{1,7}\] (?:[\w.]{1,64}\.containers\.(?P<pod>[a-z\d][a-z\d.-]{0,252})_[a-z\d-]{1,63}_",
+    "Fluent Bit's stdout and file": (
+        r"(?:\[\d{1,7}\] )?",
+        r"(?:[\w.]{1,64}\.containers\.(?P<pod>[a-z\d][a-z\d.-]{0,252})_[a-z\d-]{1,63}_",
         r"(?P<container>[a-z\d-]{1,255})-[\da-f]{64}\.log|(?P<name>[\w.*/-]{1,255})): \[\[?",
-        r"(?P<epoch>\d{10}\.\d{9})(?:, \{[^{}]{0,1024}\}\])?, ",
+        r"(?P<epoch>\d{10}\.\d{6,9})(?:, \{[^{}]{0,1024}\}\])?, ",
         r"(?=\{\")",
     ),
     "aws logs get-log-events and filter-log-events --output text": (
@@ -122,7 +127,7 @@ _PATTERNS = {
     "kafka-console-consumer --property print.timestamp=true": (
         r"(?:CreateTime|LogAppendTime):(?P<time>\d{13})\t(?:(?:Partition|Offset):\d{1,19}\t){0,2}",
     ),
-    "a quotation, journalctl -o json-sse": (r"(?:(?:> ){1,4}|data: (?=\{))(?=\S)",),
+    "a quotation, journalctl -o json-sse": (r"(?:(?:> ?){1,4}|data: (?=\{))(?=\S)",),
     "dapr run": (r"== APP(?: - (?P<name>[\w.-]{1,128}))? == (?=\S)",),
     "podman-compose logs": (r"\[(?P<name>[A-Za-z][\w.-]{0,252})\]\s{0,64}\| ?",),
     "Scalingo's logs": (
@@ -145,6 +150,11 @@ _PATTERNS = {
         r":?(?:\s{1,8}\| |\s{1,8}(?=\{\"|\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d",
         rf"|{_OWN_TIME}))",
     ),
+    "a time of build servers, of container consoles and of spreadsheets, before another one": (
+        rf"\[?(?P<time>(?:{_ANY_DAY}[ T])?\d\d?:\d\d:\d\d(?:[.,]\d{{1,9}})?Z?(?: [AP]M)?)\]?",
+        r"(?: :)?\s{1,8}(?:\[Step \d{1,4}/\d{1,4}\] )?",
+        r"(?=\{\"|\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)",
+    ),
     "concurrently, before an object": (r"\[(?P<name>[\w.@/-]{1,64})\] (?=\{\")",),
     "pdsh, clush, turbo, lerna and templates of stern: a name before the application's time": (
         rf"(?!{_LEVEL}\W|\d+\W){_THREAD}",
@@ -159,11 +169,12 @@ _DATED = re.compile(
 )
 """The most frequent begins of a line, and no collector's."""
 _BRACKETS = re.compile(
-    rf"\[(?:pod/|\s{{0,12}}\d{{1,10}}\.\d{{6}}\] |{_POD_OF_SET}[\] /]|[\w.-]{{1,64}}\]\s{{0,64}}\|"
+    r"\[(?:pod/|\d\d:\d\d:\d\d"
+    rf"|\s{{0,12}}\d{{1,10}}\.\d{{6}}\] |{_POD_OF_SET}[\] /]|[\w.-]{{1,64}}\]\s{{0,64}}\|"
     r"|\d{1,7}\] [\w.*/-]{1,255}: \[|[\w.@/-]{1,64}\] \{\")"
 )
-_BEHIND_STAMP = "] ("
-"""Behind the time that saw writes in brackets."""
+_BEHIND_STAMP = ("] (", "Z] ")
+"""Behind the time that saw and build servers write in brackets."""
 _LABEL = re.compile(r'(\w{1,64})="([^"]{0,1024})"', re.ASCII)
 _POD_LABELS, _OTHER_LABELS = ("pod", "pod_name", "instance"), ("container", "host", "job", "unit")
 
@@ -192,7 +203,8 @@ def is_bare(text: str) -> bool:
     first = text[:1]
     if first == "[":
         if text[1:5].isdigit() and text[5:6] in _DATE_MARKS:
-            return _BEHIND_STAMP not in text[20:30]
+            behind = text[20:30]
+            return _BEHIND_STAMP[0] not in behind and _BEHIND_STAMP[1] not in behind
         return _BRACKETS.match(text) is None
     return first.isdigit() and _DATED.match(text) is not None
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from agent.sources.lines.collector_prefix import CollectorPrefix, is_bare, match_prefix
 from agent.sources.lines.json_entry import (
@@ -58,6 +59,12 @@ _COLOUR = re.compile(r"\x1b(?:\[[\d;?]{0,32}[A-Za-z]|[_\]P^][^\x07\x1b]{0,256}(?
 _AFTER_OBJECT = " \t]},;."
 """Characters that a copy has behind an object: the end of an array, of Fluent Bit's pair, or of a
 sentence."""
+_BAR = " | "
+"""Behind a name of compose."""
+_QUOTED_LINE = re.compile(
+    r"""(?:^|\s)(?:message|msg|log)=("(?:[^"\\\n]|\\.)*"(?=\s|$))""", re.ASCII
+)
+"""A whole line of an application as a value of a collector's logfmt."""
 _BRACES = 6
 """Closing braces that are tried as the last one of an object."""
 _QUOTES = 2
@@ -140,7 +147,15 @@ class Unwrapper:
     def _unwrap_behind(
         self, text: str, prefix: CollectorPrefix, arrival_at: float
     ) -> list[LogEntry]:
-        """Return the entries of an object behind any head; none where it is a list of fields."""
+        """Return the entries of a quoted line or an object behind any head.
+
+        There are none where it is a list of fields.
+        """
+        line = _QUOTED_LINE.search(text) if '="' in text else None
+        if line is not None:
+            inner = _unquote(line[1])
+            if inner.startswith("{") or self._reader.find(inner, arrival_at) is not None:
+                return self._unwrap(inner, prefix, arrival_at, 1)
         begin = text.find(' {"') + 1 or text.find('\t{"') + 1
         found = decode(text[begin:].rstrip()) if begin and text.rstrip().endswith("}") else None
         if found is None or not is_entry(found):
@@ -180,7 +195,21 @@ class Unwrapper:
         self, found: Json, prefix: CollectorPrefix, at: float | None, arrival_at: float
     ) -> list[LogEntry]:
         """Return the entries of an object; ``at`` is the runtime's time."""
-        return [self._entry(entry, prefix, at, arrival_at) for entry in read_entries(found)]
+        return [
+            each
+            for entry in read_entries(found)
+            for each in self._read_named(self._entry(entry, prefix, at, arrival_at), arrival_at)
+        ]
+
+    def _read_named(self, entry: LogEntry, arrival_at: float) -> list[LogEntry]:
+        """Return the entries of a store's text, before which compose writes a name."""
+        name = _match_name(entry.text) if _BAR in entry.text else None
+        if name is None:
+            return [entry]
+        origin = "/".join(filter(None, (entry.origin, name.origin)))
+        prefix = CollectorPrefix(origin, name.host, entry.pid, name.time, 0)
+        inner = self._unwrap(entry.text[name.end :], prefix, arrival_at, 1)
+        return [replace(each, at=entry.at) if each.at is None else each for each in inner]
 
     def _entry(
         self, entry: JsonEntry, prefix: CollectorPrefix, at: float | None, arrival_at: float
@@ -240,6 +269,26 @@ class Unwrapper:
                 return parse_epoch(value)
         inner = (found[key] for key in _AROUND if isinstance(found.get(key), dict))
         return next((self.find_time(each, arrival_at) for each in inner if has_time(each)), None)
+
+
+def date_line(
+    line: bytes, reader: TimestampReader, unwrapper: Unwrapper, arrival_at: float
+) -> float | None:
+    """Return the time of a line (Unix seconds); None without one."""
+    for entry in unwrapper.unwrap(line, arrival_at):
+        at = reader.find(entry.text, arrival_at)
+        if at is not None:
+            return reader.place_day(at, entry.at)
+        if entry.at is not None:
+            return entry.at
+    return None
+
+
+def _match_name(text: str) -> CollectorPrefix | None:
+    """Return the name that compose writes before the text of a store's entry, if it does."""
+    found = match_prefix(text)
+    is_name = found is not None and text[: found.end].rstrip().endswith(_BAR.strip())
+    return found if is_name else None
 
 
 def _strip_colours(text: str) -> str:

@@ -17,7 +17,13 @@ from itertools import chain
 from typing import Any
 
 from agent.errors import SourceError
-from agent.sources.lines.envelope import Unwrapper
+from agent.sources.lines.copied_margins import (
+    find_margins,
+    find_words_above,
+    has_fences,
+    remove_fences,
+)
+from agent.sources.lines.envelope import Unwrapper, date_line
 from agent.sources.lines.inspected_objects import has_inspected, join_inspected
 from agent.sources.lines.json_entry import decode, split_export
 from agent.sources.lines.log_file import UTF_16
@@ -34,6 +40,9 @@ _YAML_TIME = re.compile(rb"(?m)^(?:receiveT|t)imestamp: ")
 
 _TAIL_HEADER = re.compile(rb"(?m)^==> ([\w./-]{1,255}\.(?:log|out|txt|err|json)) <==\r?$")
 _ENTITY = re.compile(rb"&(?:#39|#x27|quot|apos|gt|lt);")
+_BREAK = re.compile(rb"<br ?/?>\r?\n?", re.IGNORECASE)
+_TAG = re.compile(rb"</?(?:br|pre|code|p|div|body|html)(?: [^<>\n]{0,256})?/?>", re.IGNORECASE)
+"""Tags of a page around a log and its lines."""
 _XML = re.compile(
     rb"\s{0,64}<(?!(?:!DOCTYPE html|html|body|pre|div|p|table|tbody|tr|td)\b)", re.IGNORECASE
 )
@@ -46,10 +55,12 @@ _STRINGS = re.compile(
 )
 """A list of strings, as APIs of containers return a log."""
 _PRINTED_COLOURS = re.compile(
-    rb"\x1b\[01;31m\x1b\[K|\^\[\[|(?<!\x1b)(?<!\\u001[bB])\[0(?:;39)?m(?!\])"
+    rb"\x1b\[01;31m\x1b\[K|(?:\^\[|ESC)\[|(?<!\x1b)(?<!\\u001[bB])\[0(?:;39)?m(?!\])"
 )
 """Colours within the text, as grep sets them, and colours whose escape was printed or lost."""
-_PRINTED_COLOUR = re.compile(rb"(?:\x1b|\\u001[bB]|\^\[)?\[(?:\d{0,3}(?:;\d{1,3}){0,5}m(?!\])|K)")
+_PRINTED_COLOUR = re.compile(
+    rb"(?:\x1b|\\u001[bB]|\^\[|ESC)?\[(?:\d{0,3}(?:;\d{1,3}){0,5}m(?!\])|K)"
+)
 _ESCAPED_END = re.compile(rb"\\n(?:\[?(?:19|20)\d\d-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d)")
 _TYPOGRAPHY = (
     (b"\xc2\xa0", b" "),
@@ -80,27 +91,52 @@ def normalise(blocks: Blocks, timezone: str | None) -> Blocks:
 
 def _as_plain_text(blocks: Blocks) -> Blocks:
     """Yield a text in UTF-16 as UTF-8, and one that was copied without what the copy added."""
-    first = next(blocks, None)
-    if first is None:
-        return
-    data, _ = first
-    all_blocks: Blocks = chain([first], blocks)
-    if data.startswith(UTF_16):
-        decoder = codecs.getincrementaldecoder("utf-16")("replace")
-        yield from ((decoder.decode(piece).encode(), at) for piece, at in all_blocks)
-        return
-    if _is_ended_by_returns(data[:_COPY_BYTES]):
-        all_blocks = ((piece.replace(b"\r", b"\n"), at) for piece, at in all_blocks)
-    head = data[:_COPY_BYTES]
+    head, blocks = _peek(_decoded(blocks))
+    for change in find_margins(head, _is_document):
+        blocks, head = _by_lines(blocks, change), change(head)
+    if above := find_words_above(head, _is_document):
+        blocks, head = _below(blocks, above), head[above:]
+    if has_fences(head):
+        blocks, head = _by_lines(blocks, remove_fences), remove_fences(head)
     for shows, change in _COPIES:
         if shows(head):
-            all_blocks = _by_lines(all_blocks, change)
+            blocks = _by_lines(blocks, change)
     wrapping = find_wrapping(head)
     if wrapping is not None:
-        all_blocks = join_wrapped(all_blocks, wrapping)
+        blocks = join_wrapped(blocks, wrapping)
     if _TAIL_HEADER.search(head) is not None:
-        all_blocks = _named_by_header(all_blocks)
-    yield from all_blocks
+        blocks = _named_by_header(blocks)
+    yield from blocks
+
+
+def _decoded(blocks: Blocks) -> Blocks:
+    """Yield a text as UTF-8 without a byte-order mark, whose lines end as those of Unix do."""
+    head, blocks = _peek(blocks)
+    if head.startswith(UTF_16):
+        decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        head, blocks = _peek((decoder.decode(piece).encode(), at) for piece, at in blocks)
+    if head.startswith(_BYTE_ORDER_MARK):
+        blocks = _below(blocks, len(_BYTE_ORDER_MARK))
+    if _is_ended_by_returns(head):
+        blocks = ((piece.replace(b"\r", b"\n"), at) for piece, at in blocks)
+    yield from blocks
+
+
+def _peek(blocks: Blocks) -> tuple[bytes, Blocks]:
+    """Return the first bytes, and all blocks."""
+    first = next(blocks, None)
+    return (b"", iter(())) if first is None else (first[0][:_COPY_BYTES], chain([first], blocks))
+
+
+def _is_document(text: bytes) -> bool:
+    return _find_form(text) is not None
+
+
+def _below(blocks: Blocks, above: int) -> Blocks:
+    """Yield what is below the first bytes, which the first block holds."""
+    data, arrival_at = next(blocks)
+    yield data[above:], arrival_at
+    yield from blocks
 
 
 def _is_ended_by_returns(data: bytes) -> bool:
@@ -125,6 +161,14 @@ def _replace_entities(data: bytes) -> bytes:
     return unescape(data.decode(errors="replace")).encode()
 
 
+def _has_tags(data: bytes) -> bool:
+    return _TAG.search(data) is not None and _XML.match(data) is None
+
+
+def _replace_tags(data: bytes) -> bytes:
+    return _TAG.sub(b"", _BREAK.sub(b"\n", data))
+
+
 def _has_escaped_ends(data: bytes) -> bool:
     """Return whether a text is one string with the ends of its lines escaped."""
     ends = data.count(b"\\n")
@@ -142,6 +186,7 @@ def _replace_typography(data: bytes) -> bytes:
 
 
 _COPIES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes], bytes]], ...] = (
+    (_has_tags, _replace_tags),
     (_has_entities, _replace_entities),
     (lambda data: _MARKED.search(data) is not None, lambda data: _MARKS.sub(b"", data)),
     (
@@ -177,13 +222,12 @@ def _in_order(blocks: Blocks, timezone: str | None) -> Blocks:
     size, split = 0, None
     try:
         for data, arrival_at in blocks:
-            plain = data if head else data.removeprefix(_BYTE_ORDER_MARK)
-            head.append((plain, arrival_at))
-            size += len(plain)
+            head.append((data, arrival_at))
+            size += len(data)
             split = _find_form(head[0][0]) if len(head) == 1 else split
             if split is not None or size > _HEAD_BYTES:
                 break
-            if order.feed(plain, arrival_at) is False:
+            if order.feed(data, arrival_at) is False:
                 break
         else:
             order.end(head[-1][1] if head else 0.0)
@@ -203,7 +247,7 @@ def _in_order(blocks: Blocks, timezone: str | None) -> Blocks:
 def find_first_time(head: bytes, arrival_at: float) -> float | None:
     """Return the time of the first line that has one; in Unix seconds, None without any."""
     reader, unwrapper = TimestampReader(None), Unwrapper(None)
-    dates = (_date(line, reader, unwrapper, arrival_at) for line in head.split(b"\n"))
+    dates = (date_line(line, reader, unwrapper, arrival_at) for line in head.split(b"\n"))
     return next((at for at in dates if at is not None), None)
 
 
@@ -223,7 +267,7 @@ class _Order:
         """Take the next bytes; return False once the order is not backwards, None before."""
         *lines, self._carry = (self._carry + data).split(b"\n")
         for line in lines:
-            at = _date(line, self._reader, self._unwrapper, arrival_at)
+            at = date_line(line, self._reader, self._unwrapper, arrival_at)
             if at is None:
                 continue
             self._take(at)
@@ -262,20 +306,6 @@ class _Order:
         )
 
 
-def _date(
-    line: bytes, reader: TimestampReader, unwrapper: Unwrapper, arrival_at: float
-) -> float | None:
-    """Return the time of a line, None without one."""
-    for entry in unwrapper.unwrap(line, arrival_at):
-        at = reader.find(entry.text, arrival_at)
-        if at is not None:
-            at = reader.place_day(at, entry.at)
-        elif (at := entry.at) is None:
-            continue
-        return at
-    return None
-
-
 def _reverse(head: list[tuple[bytes, float]], blocks: Blocks, timezone: str | None) -> Blocks:
     """Yield a newest-first file as one block, oldest entry first."""
     pieces, size, arrival_at = [data for data, _ in head], sum(len(d) for d, _ in head), head[-1][1]
@@ -289,7 +319,7 @@ def _reverse(head: list[tuple[bytes, float]], blocks: Blocks, timezone: str | No
     reader, unwrapper = TimestampReader(timezone), Unwrapper(timezone)
     entries: list[list[bytes]] = []
     for line in b"".join(pieces).splitlines():
-        if _date(line, reader, unwrapper, arrival_at) is not None or not entries:
+        if date_line(line, reader, unwrapper, arrival_at) is not None or not entries:
             entries.append([])
         entries[-1].append(line)
     yield b"".join(b"\n".join(lines) + b"\n" for lines in reversed(entries)), arrival_at

@@ -31,7 +31,8 @@ MESSAGES = (
     "line", "@message",
     "_raw", "body", "short_msg", "text", "stringValue", "content", "@m", "_msg", "RenderedMessage",
     "LogMessage", "LogEntry", "rawlog", "Body", "Log", "Log_s", "LogEntry_s", "Message", "Line",
-    "@rawstring", "logmsg", "_line", "M", "Content", *TEMPLATES,
+    "@rawstring", "logmsg", "_line", "M", "Content", "raw", "m",
+    *TEMPLATES,
 )  # fmt: skip
 """ECS, Logstash and log4j2's JsonLayout; pino, bunyan, zap and slog; GELF; fluentd; structlog; then
 journald, Google Cloud, Loki, CloudWatch, Splunk, OTLP, Datadog."""
@@ -44,7 +45,7 @@ _INNER_WRAPPERS = ("attributes", "fields")
 """The same, where the object itself has no message: Datadog's API, Rust's tracing."""
 _LISTS = (
     "logEvents", "events", "hits", "entries", "results", "data", "Items", "logs", "result",
-    "messages", "streams", "tables", "list",
+    "messages", "streams", "tables", "list", "records",
 )  # fmt: skip
 """Keys of a store's object around several entries."""
 TIMES = (

@@ -20,7 +20,7 @@ from agent.sources.lines.byte_lists import has_byte_lists, write_texts
 from agent.sources.lines.clock_shift import ClockShifts, Shift
 from agent.sources.lines.dialect import Action, LogEvent, Rule
 from agent.sources.lines.dialect_matcher import DialectMatcher, Dialects
-from agent.sources.lines.envelope import LogEntry, Unwrapper
+from agent.sources.lines.envelope import LogEntry, Unwrapper, date_line
 from agent.sources.lines.indented_fields import (
     ABOVE_BYTES,
     INDENT,
@@ -303,6 +303,10 @@ class LineParser:
         self._unshown -= self.enabled
         self._choose()
         self.streams.restore(state)
+
+    def date(self, line: bytes, arrival_at: float) -> float | None:
+        """Return the time of any line (Unix seconds), which may be no client's; None without."""
+        return date_line(line, self.stamper, Unwrapper(self._timezone), arrival_at)
 
     def bytes_before(self, reach: int = KEPT_BYTES) -> Iterator[tuple[bytes, int, int]]:
         """Yield (bytes, begin, end) before the current line, the nearest part first.

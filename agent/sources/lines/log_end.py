@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agent.sources.lines.line_parser import LineParser
 
-_TAIL_BYTES, _HEAD_BYTES = 64 << 10, 1_000
+_TAIL_BYTES, _HEAD_BYTES = 64 << 10, 16 << 10
 
 
 @dataclass(slots=True)
@@ -28,9 +28,7 @@ class LogEnd:
         if parser.last_at is None:
             return None
         for line in reversed(self.tail.splitlines()):
-            stamp = parser.stamper.find(
-                line[:_HEAD_BYTES].decode(errors="replace"), self.arrival_at
-            )
+            stamp = parser.date(line[:_HEAD_BYTES], self.arrival_at)
             if stamp is not None and stamp <= self.arrival_at:
                 return max(stamp, parser.last_at)
         return parser.last_at
