@@ -3,7 +3,7 @@
 ``python -m tools.check_versions`` asks Maven Central, PyPI, npm and the Go module proxy by their
 ordinary clients, one question a package. It prints each release that is newer than the versions
 that a dialect names, or than the newest recording of `tests/system/corpus/versions.yaml`, and ends
-with 1 if there are any. ruby-kafka is left out: its registry is none of the four.
+with 1 if there are any. ruby-kafka and brod are left out: their registries are none of the four.
 """
 
 import json

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from agent.wiring.agent_config import AgentConfig
 
 _PRINTED = {SampleKind.TRANSITION, SampleKind.LOST}
+_TOLD = {*_PRINTED, SampleKind.SIGNAL}
+"""Records of a status or a cause; others, as those of settings, leave the question open."""
 _EXAMPLES = """\b
 Examples:
   rebalance-agent replay --source logs app.log
@@ -160,7 +162,7 @@ def _print(
             click.echo(
                 encode(sample) if output == "jsonl" else format_text(sample), nl=output == "text"
             )
-    if not any(counts[kind] for kind in printed):
+    if not any(counts[kind] for kind in printed & _TOLD):
         _note_silence(tracker, watermark.at, counts[SampleKind.SIGNAL])
     if output == "jsonl" and SampleKind.AGENT in printed and watermark.at is not None:
         click.echo(encode(watermark.record(watermark.at)), nl=False)

@@ -493,7 +493,7 @@ class LineParser:
         """Return the time of the line above, or of the one above in the stream of an entry."""
         *others, above = self._lines_before()
         at = self.stamper.find(above[:_HEAD_BYTES].decode("utf-8", "replace"), arrival_at)
-        if at is not None or not (entry.origin or above.startswith(b"{")):
+        if at is not None or not (entry.origin or above.lstrip().startswith((b"{", b'"'))):
             return at
         unwrapper = Unwrapper(self._timezone)
         for raw in (above, *reversed(others)):

@@ -246,6 +246,8 @@ class ClientInterpreter:
             return client
         client_id, group = seen.get("client_id", ""), seen.get("group")
         if event.rule.after and not client_id:  # the line behind one that names the client
+            if self.latest is not None and "member_name" in seen:
+                self._name(self.latest, seen["member_name"])
             return self.latest
         if group == "null":
             return None

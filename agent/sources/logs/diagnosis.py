@@ -123,7 +123,7 @@ _MARKS = (
     ),
     (
         rb"Group member \(.{0,200}coor=#PID|brod_",
-        f"brod, whose log is not supported: {_WIRE}",
+        f"brod: set its logger to info and keep the line behind each head, else {_WIRE}",
     ),
     (rb"\|(?:HEARTBEAT|CGRP[A-Z]*|ASSIGN[A-Z]*|JOIN[A-Z]*|SYNC[A-Z]*)\|", _WITH_DEBUG),
     (rb"\bSESSTMOUT\b", _AT_DEFAULT_LEVEL),

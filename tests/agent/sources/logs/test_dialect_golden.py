@@ -24,6 +24,10 @@ _DIALECTS = choose_dialects("auto")
 _ARRIVAL_AT = 1_900_000_000.0
 _READ_IN_THE_SOURCE_ALONE = {
     ("aiokafka-0.8-0.14", 4),
+    ("brod-3-4", 4),
+    ("brod-3-4", 8),
+    ("brod-3-4-below", 4),
+    ("brod-3-4-below", 8),
     ("java-consumer-0.10-0.11", 1),
     ("java-consumer-0.10-0.11", 4),
     ("java-consumer-2.6-failures", 3),
@@ -57,6 +61,8 @@ _READ_IN_THE_SOURCE_ALONE = {
 """Codes of rules that no recorded client printed: its injected fault, or its timing, is wanting."""
 
 _NOT_OF_THE_LAB = {
+    "brod-3-4",
+    "brod-3-4-below",
     "franz-go-kip848-1.19-1.22",
     "java-client-closed",
     "java-consumer-0.10-0.11",
