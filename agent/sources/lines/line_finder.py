@@ -19,8 +19,9 @@ FoundLine = tuple[int, int, Matchers, FoundAgain | None]
 """Begin and end of a line, the matchers that may read it, in the order in which they try, and the
 line that it repeats."""
 
-_ARGUMENTS = b'","arguments":['
-"""Layouts such as Logback's JsonEncoder write a message's arguments apart: no text is whole."""
+_LOOSE = (b'","arguments":[', b"essage>")
+"""Layouts such as Logback's JsonEncoder write a message's arguments apart, and XML writes quotes as
+entities: no text is whole."""
 _SAMPLE_BYTES = 4_096
 """First bytes of a block that show such a layout."""
 _AHEAD_BYTES = 4_096
@@ -63,7 +64,7 @@ class MarkFinder:
         self._quiet_to: list[int] = []
         """For each mark the place before which no line that holds it is a client's."""
         self._ahead: dict[DialectMatcher, int] = {}
-        self._has_arguments = False
+        self._is_loose = False
         self._limit = -1
         self.choose(None, frozenset(), is_merged=False)
 
@@ -76,7 +77,7 @@ class MarkFinder:
 
     def _set_headed(self) -> None:
         headed = self._marks.find_headed(self.matchers)
-        self._headed = [()] * len(headed) if self._has_arguments else headed
+        self._headed = [()] * len(headed) if self._is_loose else headed
         self._quiet_to = [-1] * len(headed)
 
     def begin(self, block: bytes, end: int, known: RepeatedLines | None = None) -> None:
@@ -88,9 +89,9 @@ class MarkFinder:
         self._ahead.clear()
         self._limit = -1
         self._found = self._marks.find(block)
-        has_arguments = block.find(_ARGUMENTS, 0, _SAMPLE_BYTES) >= 0
-        if has_arguments != self._has_arguments:
-            self._has_arguments = has_arguments
+        is_loose = _has_loose_texts(block)
+        if is_loose != self._is_loose:
+            self._is_loose = is_loose
             self._set_headed()
         self._quiet_to = [-1] * len(self._headed)
 
@@ -174,7 +175,7 @@ class MarkFinder:
 
     def _is_at(self, matcher: DialectMatcher, start: int, end: int) -> bool:
         """Return whether a line is a client's."""
-        if matcher.search is None or self._has_arguments:
+        if matcher.search is None or self._is_loose:
             return matcher.is_found_in(self._block, start, end)
         return self._search_ahead((matcher,), start) < end
 
@@ -194,6 +195,10 @@ class MarkFinder:
                 at = ahead[matcher] = limit if match is None else match.start()
             first = at if at < first else first  # noqa: FURB136 - min() takes five times as long
         return first
+
+
+def _has_loose_texts(block: bytes) -> bool:
+    return any(block.find(shown, 0, _SAMPLE_BYTES) >= 0 for shown in _LOOSE)
 
 
 class MarkSearch:
@@ -254,7 +259,7 @@ class FamilyFinder:
     def __init__(self, matchers: Matchers) -> None:
         self._all = matchers
         self._block, self._end = b"", 0
-        self._has_arguments = False
+        self._is_loose = False
         self.choose(None, frozenset(), is_merged=False)
 
     def choose(self, family: str | None, enabled: AbstractSet[str], *, is_merged: bool) -> None:
@@ -270,16 +275,16 @@ class FamilyFinder:
         self._ahead = [-1] * len(self._finders)
 
     def _list_finders(self) -> None:
-        found = (m.loose_finders if self._has_arguments else m.finders for m in self.matchers)
+        found = (m.loose_finders if self._is_loose else m.finders for m in self.matchers)
         self._finders = list(dict.fromkeys(finder for finders in found for finder in finders))
 
     def begin(self, block: bytes, end: int, known: RepeatedLines | None = None) -> None:
         """See `LineFinder`; all its expressions are searched."""
         del known
         self._block, self._end = block, end
-        has_arguments = _ARGUMENTS in block[:_SAMPLE_BYTES]
-        if has_arguments != self._has_arguments:
-            self._has_arguments = has_arguments
+        is_loose = _has_loose_texts(block)
+        if is_loose != self._is_loose:
+            self._is_loose = is_loose
             self._list_finders()
         self._ahead = [-1] * len(self._finders)
 
