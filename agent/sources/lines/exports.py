@@ -59,7 +59,8 @@ _PRINTED_COLOURS = re.compile(
 )
 """Colours within the text, as grep sets them, and colours whose escape was printed or lost."""
 _PRINTED_COLOUR = re.compile(
-    rb"(?:\x1b|\\u001[bB]|\^\[|ESC)?\[(?:\d{0,3}(?:;\d{1,3}){0,5}m(?!\])|K)"
+    rb"(?:\x1b|\\u001[bB]|\^\[|ESC)\[(?:\d{0,3}(?:;\d{1,3}){0,5}m|K)"
+    rb"|\[(?:\d{1,3}(?:;\d{1,3}){0,5}m(?!\])|m(?=\[K)|K)"
 )
 _ESCAPED_END = re.compile(rb"\\n(?:\[?(?:19|20)\d\d-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d)")
 _TYPOGRAPHY = (
@@ -76,6 +77,8 @@ _COPY_BYTES = 1 << 16
 _BACKWARD_STEPS = 3
 _MOMENT_S = 0.5
 """Threads and replicas write out of order, by less than this."""
+_CUT_S = 1.0
+"""Of a store's stamp in whole seconds, before a line that has its own."""
 _FORWARD_STEPS = 8
 """Steps of one moment, beyond those that lead back, that show a log in order."""
 _SHORT_STEPS, _SHORT_S = 1, 1.0
@@ -258,7 +261,7 @@ class _Order:
         self._reader, self._unwrapper = TimestampReader(timezone), Unwrapper(timezone)
         self._carry = b""
         self._count = 0
-        self._first_at = self._last_at = 0.0
+        self._first_at = self._last_at = self._before_at = 0.0
         self._back = self._ahead = self._far_ahead = 0
         """Steps back and ahead; far ones lead beyond the moment."""
         self._least = _BACKWARD_STEPS
@@ -279,17 +282,19 @@ class _Order:
 
     def _take(self, at: float) -> None:
         step_s = at - self._last_at if self._count else 0.0
+        self._before_at = self._last_at
         self._first_at = self._first_at if self._count else at
         self._last_at, self._count = at, self._count + 1
         self._back += step_s < 0
         self._ahead += step_s > 0
-        self._far_ahead += step_s >= _MOMENT_S
+        self._far_ahead += step_s >= _moment(self._before_at)
 
     @property
     def _is_forward(self) -> bool:
         """Whether it has come beyond its begin; a step within the moment is no sign of it."""
         gain_s = self._last_at - self._first_at
-        return gain_s >= _MOMENT_S or (gain_s > 0 and self._ahead - self._back >= _FORWARD_STEPS)
+        is_beyond = gain_s >= _moment(self._first_at)
+        return is_beyond or (gain_s > 0 and self._ahead - self._back >= _FORWARD_STEPS)
 
     def end(self, arrival_at: float) -> None:
         """Take the last line: in a short log without a step forward, fewer steps decide."""
@@ -304,6 +309,11 @@ class _Order:
             self._back >= max(self._least, 3 * self._far_ahead)
             and self._first_at - self._last_at >= _MOMENT_S
         )
+
+
+def _moment(at: float) -> float:
+    """Return the seconds by which a step from a stamp is no sign: a whole second may be cut."""
+    return _CUT_S if at.is_integer() else _MOMENT_S
 
 
 def _reverse(head: list[tuple[bytes, float]], blocks: Blocks, timezone: str | None) -> Blocks:

@@ -153,3 +153,10 @@ def test_end_of_a_log_has_the_date_that_its_lines_have(tmp_path: Path) -> None:
     text = "\n".join(f"01:02:03  {line}" for line in PLAIN.split("\n")[:4])
 
     assert replay(text, tmp_path)[0] == WANTED[:3]
+
+
+def test_bracket_before_a_name_is_no_colour(tmp_path: Path) -> None:
+    text = lines(lambda at, text: f"ESC[32m{at:%Y-%m-%d %H:%M:%S},123 INFO [main] [m1] {text}ESC[m")
+
+    assert replay(text, tmp_path)[0] == WANTED
+    assert b"[m1]" in b"".join(data for data, _ in normalise(iter([(text.encode(), 1.9e9)]), "UTC"))
