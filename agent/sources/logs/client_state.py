@@ -249,8 +249,9 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
             # in the classic protocol it is in the group with the sync, not with the join
             is_join = rule.action is Action.IDENTIFY and rule.group_type == CLASSIC
             self.has_joined = self.has_joined or not is_join
-            if rule.action is Action.SETTLE:  # of a client whose log shows no join
-                self.left = self.dropped = False
+        is_in = generation is not None or "member_id" in event.captures
+        if rule.action is Action.SETTLE and is_in:  # of a client whose log shows no join
+            self.left = self.dropped = False
         if rule.assigns:
             self.assignment = clip_name(event.captures["assignment"])
         if rule.parts:
