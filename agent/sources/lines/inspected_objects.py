@@ -2,26 +2,35 @@
 
 Theory of operation. `console.log` of an object prints one field a line, with JavaScript's quotes;
 confluent-kafka-javascript logs so by default, and so does winston's `prettyPrint`. The time stands
-behind the message, so a line alone has none. A text that breaks off stays as it is.
+behind the message, so a line alone has none. `console.log` of a message and its fields, and log4js,
+print the message before the object, which stays there. A text that breaks off stays as it is.
 
 Source: https://nodejs.org/api/util.html#utilinspectobject-options
 """
 
 import contextlib
 import re
+from typing import Any
 
 import msgspec
 
-_OBJECT = re.compile(rb"^\{\r?\n((?:  [^\n]*\n)+)\}(?=\r?$)", re.MULTILINE)
+_OBJECT = re.compile(
+    rb"^(?P<head>[^\n]{1,1024} )?\{\r?\n(?P<fields>(?:  [^\n]*\n)+)\}(?=\r?$)", re.MULTILINE
+)
 _FIELD = re.compile(r"^  '?([\w.@-]{1,64})'?: (.*(?:\n {3,}.*|\n  [\]}].*)*)", re.MULTILINE)
-_MESSAGE = re.compile(rb"^  (?:message|msg): ['\"`]", re.MULTILINE)
+_MESSAGE = re.compile(rb"^ {2,4}(?:message|msg): ['\"`]", re.MULTILINE)
+_CLIENTS = re.compile(rb"^  (?:groupId|logger): '", re.MULTILINE)
+"""Fields of kafkajs behind a message; other objects may stay where they are."""
+_DEEP = re.compile(r"\[(?:Array|Object)\]|\bundefined\b")
+"""What is printed for values deep within an object, and for none."""
+_BARE_NAME = re.compile(r"([{,]\s*)([A-Za-z_$][\w$]*):")
 _QUOTES = "'\"`"
 _SAMPLE_BYTES = 1 << 14
 
 
 def has_inspected(head: bytes) -> bool:
-    """Return whether a text has such an object with a message."""
-    return any(_MESSAGE.search(found[1]) for found in _OBJECT.finditer(head[:_SAMPLE_BYTES]))
+    """Return whether a text has such an object with a message, or behind one."""
+    return any(map(_is_entry, _OBJECT.finditer(head[:_SAMPLE_BYTES])))
 
 
 def join_inspected(data: bytes) -> bytes:
@@ -29,17 +38,32 @@ def join_inspected(data: bytes) -> bytes:
     return _OBJECT.sub(_join, data)
 
 
+def _is_entry(found: re.Match[bytes]) -> bool:
+    shows = _MESSAGE if found["head"] is None else _CLIENTS
+    return shows.search(found["fields"]) is not None
+
+
 def _join(found: re.Match[bytes]) -> bytes:
-    if _MESSAGE.search(found[1]) is None:
+    if not _is_entry(found):
         return found[0]
-    fields = _FIELD.findall(found[1].decode(errors="replace"))
-    return msgspec.json.encode({name: _read(text.rstrip("\r,")) for name, text in fields})
+    texts = _FIELD.findall(found["fields"].decode(errors="replace"))
+    fields = {name: _read(text.rstrip("\r,")) for name, text in texts}
+    inner = fields.get("log")
+    if isinstance(inner, dict):  # an entry of kafkajs's as it is
+        fields |= inner
+        del fields["log"]
+    return (found["head"] or b"") + msgspec.json.encode(fields)
 
 
-def _read(text: str) -> str | int:
-    """Return a number or the content of a string; an object stays a text."""
+def _read(text: str) -> Any:
+    """Return a number, the content of a string, or an object; what breaks off stays a text."""
     if text.isdecimal():
         return int(text)
+    if text[:1] in "{[":
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):
+            named = _DEEP.sub("null", _BARE_NAME.sub(r'\1"\2":', text))
+            return msgspec.json.decode(named.replace("'", '"'))
+        return text
     if text[:1] not in _QUOTES or text[:1] != text[-1:]:
         return text
     inner = text[1:-1].replace("\\'", "'").replace("\\`", "`").replace('\\"', '"')
