@@ -58,8 +58,10 @@ class FieldRecords:
         self._rule: Rule | None = None
         self._head, self._lines = "", list[str]()
         self._origin = ("", "")
-        self._end = self._headless_end = (0, 0)
-        """Block and place behind the last record, and behind lines that are below no head."""
+        self._headless_end = (0, 0)
+        """Block and place behind lines that are below no head."""
+        self._number, self._ends = 0, dict[tuple[str, str], int]()
+        """Number of the block, and the place in it behind the last record of each stream."""
 
     def join(self, entry: LogEntry, place: FieldPlace, unwrap: Unwrap) -> LogEntry:
         """Return the record of which an entry is the head or a field, as far as it has come.
@@ -67,15 +69,18 @@ class FieldRecords:
         The entry itself, if it is none, or if the record was read with another of its lines.
         """
         origin = (entry.origin, entry.pid)
-        is_next = _is_indented(entry.text) and origin == self._origin
-        if is_next and (place.number, place.start) < self._end:
+        if place.number != self._number:
+            self._number = place.number
+            self._ends.clear()
+        is_below = _is_indented(entry.text)
+        if is_below and place.start < self._ends.get(origin, 0):
             return entry
 
         def read(line: bytes) -> list[str]:
             """Return the texts of the entry's own stream."""
             return [each.text for each in unwrap(line) if (each.origin, each.pid) == origin]
 
-        if self.is_open and is_next:
+        if self.is_open and is_below and origin == self._origin:
             self._lines.append(entry.text)
         elif not self._begin(entry.text, place, read):
             return entry
@@ -119,7 +124,7 @@ class FieldRecords:
             self._lines += texts
             at += len(line) + 1
         del self._lines[_LINES_BELOW:]
-        self._end = (place.number, at)
+        self._ends[self._origin] = at
 
 
 def is_field(text: str) -> bool:

@@ -75,6 +75,7 @@ def read(*pieces: bytes) -> list[tuple[str, int, float]]:
         pytest.param(COLOURED, id="coloured"),
         pytest.param(LOG.replace("(17365)", "(orders/17365 on vm)"), id="name and host"),
         pytest.param(LOG.replace(" (17365)", ""), id="without the process"),
+        pytest.param(LOG.replace('    logger: "kafkajs"\n', ""), id="without its logger"),
         pytest.param(prefixed("orders-1  | "), id="compose"),
         pytest.param(prefixed("2026-11-27T00:24:00.000000000Z stdout F "), id="CRI"),
         pytest.param(LOG.replace("\n", "\r\n"), id="line ends of Windows"),
