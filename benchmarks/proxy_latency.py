@@ -63,7 +63,7 @@ while True:
 def main() -> int:
     """Print both percentiles and their difference; return 1 if it is too large."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cli", default="rebalance-agent")
+    parser.add_argument("--cli", default=str(Path(sys.executable).with_name("rebalance-agent")))
     parser.add_argument("--members", type=int, default=10_000)
     parser.add_argument("--seconds", type=float, default=20.0)
     args = parser.parse_args()

@@ -139,6 +139,8 @@ class TableIngest:
         self._streams: dict[str, Stream] = {}
         self._read: set[str] = set()
         """Names of sources that had a batch."""
+        self._refused: set[str] = set()
+        """Names of new sources of which no file could be read so far."""
         self.done = IngestProgress()
         self.metrics = JobMetrics(self.done, self._behind)
 
@@ -184,6 +186,8 @@ class TableIngest:
         empty = self._empty_sources()
         if empty:
             raise SparkJobError(f"there is no spool file (*.jsonl, *.jsonl.gz) in {empty[0]}")
+        if self._refused:
+            raise SparkJobError(f"{min(self._refused)}: none of its files could be read")
         for source in self._config.sources:
             if source.name not in self._read:
                 self._notify(f"{source.name}: nothing new")
@@ -245,6 +249,10 @@ class TableIngest:
             done.appended[table] += self._tables.append(records(parsed, table), table)
         lost = self._tables.append(quarantine_rows(parsed), Table.QUARANTINE)
         done.appended[Table.QUARANTINE] += lost
+        if lines:
+            self._refused.discard(source.name)
+        elif lost and number == 0:
+            self._refused.add(source.name)
         self._read.add(source.name)
         took_s = monotonic() - began_at
         done.end_batch(took_s)

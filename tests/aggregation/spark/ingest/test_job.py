@@ -249,6 +249,15 @@ def test_tree_of_spools_is_read_without_its_links(ingest: Ingest) -> None:
     assert f"{ingest.spool}: nothing new" in ingest.said
 
 
+def test_a_spool_of_links_alone_is_no_success(ingest: Ingest) -> None:
+    ingest.spool.mkdir(exist_ok=True)
+    link = ingest.spool / "x.jsonl"
+    link.symlink_to("/etc/passwd")
+    with pytest.raises(SparkJobError, match="none of its files could be read"):
+        ingest.run()
+    assert [row.file for row in ingest.rows(QUARANTINE)] == [str(link)]
+
+
 def test_pattern_names_several_spools(ingest: Ingest) -> None:
     samples = history()
     for name in ("pod-1", "pod-2", "other"):
