@@ -5,6 +5,9 @@ generation of a sync name one event in log and traffic, so the difference of its
 log's offset, whatever the clocks show: whole quarters of an hour are a zone, other steady
 differences a clock that is wrong. A few seconds are left alone (`metrics.tracking.duplicates`
 tolerates them).
+
+In a new protocol only a zone is found: a log prints that an epoch is stable before it has what
+others must first give up, traffic shows the acknowledgement after it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +30,8 @@ _SKEW_MIN_S = 10.0
 _PEEKED = 2_000
 """Events at the start of a stream that may hold a common sync: 1 MiB of signals."""
 
-_Key: TypeAlias = tuple[str, str, int]
+_Key: TypeAlias = tuple[str, str, str, int]
+"""Group and its type, member id and generation of a sync."""
 
 
 def align_clocks(streams: Iterable[Events], on_note: Callable[[str], None]) -> list[Events]:
@@ -50,13 +54,15 @@ def find_offset_s(log: dict[_Key, float], traffic: dict[_Key, float]) -> float:
 
     Near a whole quarter of an hour it is that: a zone.
     """
-    found = [at - traffic[key] for key, at in log.items() if key in traffic]
+    common = [key for key in log if key in traffic]
+    classic = [key for key in common if key[1] == "classic"]
+    found = [log[key] - traffic[key] for key in classic or common]
     if not found or max(found) - min(found) >= _TOLERANCE_S:
         return 0.0
     middle = median(found)
     offset_s = _QUARTER_S * round(middle / _QUARTER_S)
     if abs(middle - offset_s) >= _TOLERANCE_S:
-        offset_s = middle
+        offset_s = middle if classic else 0.0
     return offset_s if abs(offset_s) >= _SKEW_MIN_S else 0.0
 
 
@@ -84,7 +90,12 @@ def _name(offset_s: float) -> str:
 
 def _sync_times(events: Iterable[Signal | Tick], source: SourceKind) -> dict[_Key, float]:
     return {
-        (event.member.group, event.member.member_id, event.generation): event.at
+        (
+            event.member.group,
+            event.member.group_type,
+            event.member.member_id,
+            event.generation,
+        ): event.at
         for event in events
         if isinstance(event, Signal)
         and event.source is source

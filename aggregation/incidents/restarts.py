@@ -80,7 +80,8 @@ class RestartHistory:
             return
         places = {place_key(each) for each in before.members}
         is_near = at <= before.last_step_at + RESTART_S
-        if is_near and places.isdisjoint(place_key(each) for each in draft.members):
+        is_again = not places.isdisjoint(place_key(each) for each in draft.members)
+        if is_near and (before.kind is IncidentKind.ROLLOUT or not is_again):
             self.merge(before, draft)
             self.latest = before
         self._rise_to_rollout(self.latest)

@@ -63,6 +63,25 @@ def test_a_log_of_the_same_clock_stays(offset_s: float) -> None:
     assert aligned(offset_s) == (history(SourceKind.LOGS, offset_s), [])
 
 
+@pytest.mark.parametrize(("offset_s", "shift_s"), [(-12.0, 0.0), (HOUR_S, HOUR_S)])
+def test_in_a_new_protocol_log_and_traffic_have_only_their_zone_in_common(
+    offset_s: float, shift_s: float
+) -> None:
+    """A log prints that an epoch is stable before others have given up what it brings."""
+    log, traffic = (
+        [
+            replace(event, member=replace(event.member, group_type="consumer"))
+            for event in history(source, ahead_s)
+            if isinstance(event, Signal)
+        ]
+        for source, ahead_s in ((SourceKind.LOGS, offset_s), (SourceKind.WIRE, 0.0))
+    )
+
+    found, _ = align_clocks(map(iter, [log, traffic]), lambda _: None)
+
+    assert [event.at for event in found] == [event.at - shift_s for event in log]
+
+
 def test_a_log_without_a_common_sync_stays() -> None:
     signals = [event for event in history(SourceKind.LOGS) if isinstance(event, Signal)]
     other: list[Signal | Tick] = [replace(event, generation=9) for event in signals]

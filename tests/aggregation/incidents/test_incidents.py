@@ -175,6 +175,21 @@ class TestKinds:
         assert kinds([found]) == [(K.ROLLOUT, ["a", "b"])]
         assert len(found.rebalances) == 4
 
+    def test_member_that_restarts_twice_in_a_rollout_is_part_of_it(self) -> None:
+        signals = list[Signal]()
+        for number, member in enumerate((A, B, B, C)):
+            at, generation = 100.0 + 60 * number, 2 + 2 * number
+            others = [each for each in (A, B, C) if each is not member]
+            signals += [left(at, member, "closed"), *round_of(generation, at + 1, *others)]
+            new = {member.client_id: NEW}
+            signals += round_of(generation + 1, at + 20, A, B, C, causes=new)
+
+        (found,) = incidents(*signals)
+
+        assert kinds([found]) == [(K.ROLLOUT, ["a", "b", "c"])]
+        assert [name for name, *_ in went(found)] == ["a", "b", "b", "c"]
+        assert len(found.rebalances) == 8
+
     def test_rollout_names_the_version_that_it_brings(self) -> None:
         def once(at: float, member: Member) -> list[Signal]:
             return [left(at, member, "closed"), raised(2, at + 20.0, member)]
