@@ -7,18 +7,40 @@ QUARANTINED, LATE, FUTURE = "(quarantine)", "(late)", "(future)"
 """Names in the place of an agent: quarantined lines, late ones, those of the future."""
 
 QUERY = """
-WITH agents AS (
+WITH days AS (
+  SELECT host AS agent, day, array_min(hours) AS first, array_max(hours) AS last,
+         size(hours) AS present, is_sampled
+  FROM (
+    SELECT host, day, max(bucket) IS NOT NULL AS is_sampled,
+           filter(sequence(0, 23), h -> getbit(coalesce(max(bucket), 16777215), h) = 1) AS hours
+    FROM rollups
+    WHERE what = 'quality' AND kind = 'records' AND $period
+    GROUP BY host, day
+  )
+), gaps AS (
+  SELECT agent, is_sampled, present, last - first + 1 - present AS within,
+         24 * datediff(day, lag(day) OVER in_order) + first - lag(last) OVER in_order - 1 AS before
+  FROM days
+  WINDOW in_order AS (PARTITION BY agent ORDER BY day)
+), outages AS (
+  SELECT agent,
+         sum(CASE WHEN within >= 2 THEN within ELSE 0 END)
+           + sum(CASE WHEN before >= 2 THEN before ELSE 0 END) AS hours
+  FROM gaps
+  GROUP BY agent
+  HAVING bool_or(is_sampled) AND sum(within) + sum(coalesce(before % 24, 0)) <= sum(present)
+), agents AS (
   SELECT host AS agent,
          sum(CASE WHEN kind = 'records' THEN times ELSE 0 END) AS records,
          sum(CASE WHEN kind = 'gap' THEN times ELSE 0 END) AS gaps,
          sum(CASE WHEN kind = 'headless' THEN times ELSE 0 END) AS starts_not_seen,
          sum(CASE WHEN kind = 'open' THEN times ELSE 0 END) AS ends_not_seen,
          sum(CASE WHEN kind = 'lost' THEN times ELSE 0 END) AS dropped_as_stale,
-         sum(CASE WHEN kind = 'outage' THEN times ELSE 0 END) AS outage_h,
+         coalesce(max(outages.hours), 0) AS outage_h,
          CAST(0 AS BIGINT) AS quarantined_lines,
          sum(CASE WHEN what = 'skew' THEN seconds END)
            / sum(CASE WHEN what = 'skew' THEN times END) AS clock_offset_s
-  FROM rollups
+  FROM rollups LEFT JOIN outages ON host = agent
   WHERE what IN ('quality', 'skew') AND $period
   GROUP BY host
 ), faults AS (
@@ -54,12 +76,12 @@ SECTION = Section(
     "records make durations fewer, never longer. Ends not seen are also what is still going on. "
     "Quarantined lines count on the day of their file, or all where no first or last day was asked "
     "for. Late lines are records of days with removed records: the sums of such a day stay as they "
-    "are. Outage is in hours without a record between the agent's first and last one of a day, two "
-    "or more: what happened in them was not seen. Future lines are records from more than a day "
-    "after their arrival. The clock's offset is how much earlier or later an agent sees rebalances "
-    "end that others see; once three of a group show a second or more, its times are corrected. "
-    "What still goes on lasts to the agents' last record. A dropped member costs its group a day's "
-    "time at most.",
+    "are. Outage is in hours without a record between two of the agent's, two or more: what "
+    "happened in them was not seen. An agent that does not come back has none, as its pod may be "
+    "gone. Future lines are records from more than a day after their arrival. The clock's offset "
+    "is how much earlier or later an agent sees rebalances end that others see; once three of a "
+    "group show a second or more, its times are corrected. What still goes on lasts to the agents' "
+    "last record. A dropped member costs its group a day's time at most.",
     empty="No fault was found in the records of any agent.",
     query=QUERY,
     preaggregation=PreAggregation.DAYS,

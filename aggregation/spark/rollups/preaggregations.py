@@ -59,7 +59,7 @@ _OF_DAYS: Mapping[str, tuple[str, ...]] = {
     "rebalance": ("code", "plan"),
     "observed": ("kind",),
     "hour": ("bucket", "plan"),
-    "quality": ("host", "kind"),
+    "quality": ("host", "kind", "bucket"),
     "skew": ("host",),
 }
 _OF_GROUPS: Mapping[str, tuple[str, ...]] = {

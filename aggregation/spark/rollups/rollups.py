@@ -24,7 +24,8 @@ episodes, and groups' last records.
 | observed | group | seconds of its agents' presence on a day; kind = unknown: not known |
 | change | member, kind = field | attributes that changed; reason = before and after |
 | annotation | group, or none: all of them | markers that users or deploys posted; reason = text |
-| quality | host = agent, kind | records, and episodes that are not whole |
+| quality | host = agent, kind | records (bucket: bits of the hours that have some), and episodes
+|         |                    | that are not whole |
 | skew | host = agent | clock offsets, summed |
 """
 
@@ -343,25 +344,15 @@ def observation_rows(seen: DataFrame) -> DataFrame:
     agents = seen.groupBy("day", F.col("agent").alias("host")).agg(
         *_sums("times"), F.bit_or("hours").alias("hours"), F.bool_or("is_sampled").alias("sampled")
     )
-    records = agents.withColumn("kind", F.lit("records")).withColumn("batch", F.col("day"))
-    out = agents.where("sampled").withColumn("times", _hours_out()).where("times >= 2")
-    outages = out.withColumn("kind", F.lit("outage")).withColumn("batch", F.col("day"))
-    return union(
-        _label_rows(observed, "observed"),
-        _label_rows(records, "quality"),
-        _label_rows(outages, "quality"),
+    records = agents.withColumns(
+        {
+            "kind": F.lit("records"),
+            "batch": F.col("day"),
+            # without periodic samples a quiet hour is no outage
+            "bucket": F.when(F.col("sampled"), F.col("hours")),
+        }
     )
-
-
-def _hours_out() -> Column:
-    """Return the hours without a record between an agent's first and last one of a day.
-
-    An agent that writes fewer than every other hour is sparse, and not out.
-    """
-    hours = "filter(sequence(0, 23), h -> shiftright(hours, h) & 1 = 1)"
-    span = f"(array_max({hours}) - array_min({hours}) + 1)"
-    missing = f"({span} - bit_count(hours))"
-    return F.expr(f"CAST(CASE WHEN 2 * {missing} <= {span} THEN {missing} ELSE 0 END AS BIGINT)")
+    return union(_label_rows(observed, "observed"), _label_rows(records, "quality"))
 
 
 def timestamps(records: DataFrame) -> DataFrame:

@@ -182,7 +182,9 @@ ROLLUPS: Table = {
     "kind": _c("string", "Kind, by what: certainty, state, departure, incident", source="report"),
     "plan": _c("string", "planned or unplanned", source="report"),
     "code": _c("int", "Status", _CODE, "report"),
-    "bucket": _c("int", "Bucket b of a length: 2^(b/8) seconds on; or the hour", "", "report"),
+    "bucket": _c(
+        "int", "Bucket b of a length: 2^(b/8) seconds on; hour; bits of hours", "", "report"
+    ),
     "times": _c("bigint", "Count; adds up", _N, "report"),
     "seconds": _c("double", "Length; adds up", _S, "report"),
     "member_seconds": _c("double", "Time of members above 0; adds up", _S, "report"),

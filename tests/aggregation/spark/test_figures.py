@@ -13,6 +13,7 @@ from aggregation.spark.report import (
     departures,
     durations,
     groups,
+    quality,
     share,
     status_time,
     storms,
@@ -27,6 +28,7 @@ from aggregation.spark.report.context import (
 )
 from aggregation.spark.report.section import Section
 from aggregation.spark.rollups.rollup_store import RollupStore
+from aggregation.spark.rollups.rollups import ROLLUPS
 from aggregation.spark.tables.schema import QUARANTINE, Table, empty
 from metrics.model.sample import Sample, SampleKind, Scope, format_time, parse_time
 from metrics.model.status import RebalanceStatus as S
@@ -242,3 +244,27 @@ def test_end_of_a_group_is_a_departure_and_no_rebalance(context: ReportContext) 
     assert by_group(context, groups.SECTION)["ending"].rebalances == 2
     row = by_group(context, departures.SECTION)["ending"]
     assert (row.scale_down, row.left) == (2, 1)
+
+
+def test_an_agent_is_out_between_days_too(spark: SparkSession) -> None:
+    """One was away from 18:00 to 8:00, one for whole days; a batch job writes for six hours."""
+    day_hours, batch_hours = (1 << 24) - 1, (1 << 6) - 1
+    hours: dict[str, dict[int, int | None]] = {
+        "night": {24: (1 << 18) - 1, 25: day_hours ^ 0xFF, 26: day_hours},
+        "days": {24: day_hours, 25: None, 28: day_hours ^ (0b111 << 10)},
+        "batch": dict.fromkeys(range(24, 29), batch_hours),
+        "events": {24: None, 28: None},
+    }
+    rows = [
+        {"what": "quality", "kind": "records", "host": agent, "times": 9, "bucket": bits}
+        | {"day": date(2025, 11, day), "batch": date(2025, 11, day)}
+        for agent, days in hours.items()
+        for day, bits in days.items()
+    ]
+    seen = {"what": "observed", "day": date(2025, 11, 24), "batch": date(2025, 11, 24)}
+    last = seen | {"day": date(2025, 11, 30)}
+    rollups = spark.createDataFrame([*rows, seen, last], ROLLUPS)
+    facts = context_of(rollups, empty(spark, QUARANTINE), ReportRequest())
+    found = {row.agent: row.outage_h for row in facts.run(quality.SECTION).collect()}
+    out = {agent: found[agent] for agent in hours}
+    assert out == {"night": 14, "days": 2 * 24 + 3, "batch": 0, "events": 0}

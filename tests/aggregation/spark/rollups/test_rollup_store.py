@@ -125,8 +125,7 @@ def test_add_up_to_what_happened(at_once: Tables, samples: list[Sample]) -> None
     assert at_once.total("status", "seconds") == pytest.approx(lengths)
     ended = [each for each in episodes if each.seconds is not None]
     assert at_once.total("duration") == len(groups) + len(ended)
-    outages = at_once.total("quality", kind="outage")  # hours, not records
-    assert at_once.total("quality") - outages == len(samples) + len(episodes) - len(ended)
+    assert at_once.total("quality") == len(samples) + len(episodes) - len(ended)
 
 
 def test_nothing_new_is_nothing_to_do(at_once: Tables) -> None:
