@@ -72,8 +72,9 @@ def has_fault(row: Row) -> bool:
 SECTION = Section(
     name="quality",
     title="Data quality",
-    note="By agent. A gap is an episode with a record missing within; it has no length, so missing "
-    "records make durations fewer, never longer. Ends not seen are also what is still going on. "
+    note="By agent. A gap is an episode with a record missing within, or one that ends before it "
+    "begins or more than a week after; it has no length, so missing records make durations fewer, "
+    "never longer. Ends not seen are also what is still going on. "
     "Quarantined lines count on the day of their file, or all where no first or last day was asked "
     "for. Late lines are records of days with removed records: the sums of such a day stay as they "
     "are. Outage is in hours without a record between two of the agent's, two or more: what "

@@ -6,12 +6,14 @@ only rises or falls to 0. So an episode needs no order. It is whole if it leaves
 code give the first cause, the highest code and the time in each code. All of these are minima,
 maxima and sums, which merge. So an open episode is carried over midnight in the same form.
 
-If the sums disagree, a record is missing: the episode is a ``gap`` and has no length.
+If the sums disagree, a record is missing: the episode is a ``gap`` and has no length. So is one
+that ends before it begins, or a week after it.
 """
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
+from aggregation.rebalances.lost_episodes import LONGEST_S
 from aggregation.spark.tables.period import MICROS
 from metrics.model.sample import SampleKind, Scope
 from metrics.model.status import RebalanceStatus
@@ -169,11 +171,15 @@ def merge_doubles(episodes: DataFrame, *by: str, identity: Column | None = None)
 
 
 def is_whole() -> Column:
-    """Return whether all of an episode was seen."""
+    """Return whether all of an episode was seen, and its times make sense."""
     once = F.col("out_of").bitwiseAND(F.lit((1 << _BITS) - 1)) == 1
     whole = (F.col("headed") == 1) & F.col("ended").isNotNull() & (F.col("lost") == 0)
     few = F.col("records") < (1 << _BITS)
-    return F.coalesce(whole & few & once & (F.col("into") == F.col("out_of")), F.lit(False))
+    length = F.col("ended") - F.least(*_ENTRIES)
+    in_time = (F.col("ended") >= F.greatest(*_ENTRIES)) & (length <= int(LONGEST_S * MICROS))
+    return F.coalesce(
+        whole & few & in_time & once & (F.col("into") == F.col("out_of")), F.lit(False)
+    )
 
 
 def state() -> Column:
