@@ -63,7 +63,7 @@ class GroupHistory:
     restarts: RestartHistory = field(init=False)
 
     def __post_init__(self, stops: Sequence[Stop]) -> None:
-        self.restarts = RestartHistory(self._merge, stops)
+        self.restarts = RestartHistory(self._merge, self._part, stops)
 
     def add(self, rebalance: ExplainedRebalance) -> None:
         """Add the next rebalance to the incident that it follows from."""
@@ -418,6 +418,19 @@ class GroupHistory:
         for key, away in list(self.members.away.items()):
             if away.draft is other:
                 self.members.away[key] = replace(away, draft=first)
+
+    def _part(self, draft: Draft, place: tuple[str, ...]) -> Draft:
+        taken = draft.part(place)
+        if taken is None:
+            return draft
+        self.drafts.insert(self.drafts.index(draft), taken)
+        self.restarts.replace_step(place, draft, taken)
+        for key, away in list(self.members.away.items()):
+            if away.draft is draft and place_key(away.member) == place:
+                self.members.away[key] = replace(away, draft=taken)
+        if len({place_key(member) for member in draft.members}) == 1:
+            draft.kind = IncidentKind.RESTART
+        return taken
 
 
 def _match_successors(

@@ -11,6 +11,7 @@ from aggregation.incidents.model import (
     RelatedCause,
     Wait,
 )
+from aggregation.incidents.places import place_key
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.root_cause import Certainty
 from aggregation.rebalances.segments import MemberRef
@@ -101,3 +102,45 @@ class Draft:
         self.until = max(self.until, other.until)
         self.is_pending = self.is_pending or other.is_pending
         self.last_step_at = max(self.last_step_at, other.last_step_at)
+
+    def part(self, place: tuple[str, ...]) -> "Draft | None":
+        """Take out what the processes of one place began; None: there is nothing else."""
+        own = [each for each in self.rebalances if _began_at(each, place)]
+        others = {member: None for member in self.members if place_key(member) != place}
+        if not own or not others or len(own) == len(self.rebalances):
+            return None
+        taken = Draft(self.kind, own[0].round.started_at, own[0].trigger.certainty)
+        taken.reason, taken.rebalances = own[0].trigger.reason, own
+        taken.add_members(member for member in self.members if member not in others)
+        taken.sources = set(self.sources)
+        departures = self.all_departures
+        self.departures, self.departed_earlier = {}, []
+        for departure in departures:
+            (taken if place_key(departure.member) == place else self).depart(departure)
+        is_first = self.rebalances[0] is own[0]
+        self.members = others
+        self.rebalances = [each for each in self.rebalances if each not in own]
+        taken.waits = [wait for wait in self.waits if _is_within(wait, own)]
+        self.waits = [wait for wait in self.waits if wait not in taken.waits]
+        self.also = [each for each in self.also if not _is_all_of(each, place)]
+        if is_first:
+            first = self.rebalances[0]
+            self.started_at, self.reason = first.round.started_at, first.trigger.reason
+            self.certainty = first.trigger.certainty
+        return taken
+
+
+def _began_at(rebalance: ExplainedRebalance, place: tuple[str, ...]) -> bool:
+    member = rebalance.trigger.member
+    return member is not None and place_key(member) == place
+
+
+def _is_all_of(cause: RelatedCause, place: tuple[str, ...]) -> bool:
+    return bool(cause.members) and all(place_key(member) == place for member in cause.members)
+
+
+def _is_within(wait: Wait, rebalances: Iterable[ExplainedRebalance]) -> bool:
+    at = wait.joined_at
+    return at is not None and any(
+        each.round.started_at <= at <= each.round.ended_at for each in rebalances
+    )

@@ -37,6 +37,8 @@ class RestartHistory:
 
     merge: Callable[[Draft, Draft], None]
     """Makes one incident of two: the first takes over the other."""
+    part: Callable[[Draft, tuple[str, ...]], Draft]
+    """Makes two incidents of one, and returns that of a place; the same one if it has no other."""
     stops: Sequence[Stop] = ()
     """Times in which its last members left."""
     steps: dict[tuple[str, ...], list[tuple[float, Draft]]] = field(
@@ -47,6 +49,8 @@ class RestartHistory:
     """Places that nobody came to since the last departure: several threads go at once."""
     latest: Draft | None = None
     """The latest restart or rollout."""
+    loop: Draft | None = None
+    """The latest crash loop: others that begin beside it are part of it."""
 
     def add_step(self, departure: MemberDeparture, draft: Draft) -> None:
         """Add a departure, unless the group stops, or another thread of its process has gone."""
@@ -70,10 +74,11 @@ class RestartHistory:
 
     def add_restart(self, draft: Draft, member: MemberRef, at: float) -> None:
         """Raise an incident to a restart, and to a rollout with the one before."""
+        if draft.kind is IncidentKind.CRASH_LOOP:
+            return  # a rollout beside it goes on
         if draft.kind not in RESTARTS:
             draft.kind = IncidentKind.RESTART
-        if draft.kind is not IncidentKind.CRASH_LOOP:
-            draft.add_members([member])
+        draft.add_members([member])
         before, self.latest = self.latest, draft
         if before is None or before is draft or before.kind is IncidentKind.CRASH_LOOP:
             self._rise_to_rollout(draft)
@@ -100,7 +105,10 @@ class RestartHistory:
         self.steps[place] = recent
         if len({round(when, 3) for when, _ in recent}) < LOOP_COUNT:
             return
-        drafts = list(dict.fromkeys(draft for _, draft in recent))
+        drafts = [
+            self.part(draft, place) if draft.kind is IncidentKind.ROLLOUT else draft
+            for draft in dict.fromkeys(draft for _, draft in recent)
+        ]
         first = drafts[0]
         for other in drafts[1:]:
             self.merge(first, other)
@@ -108,10 +116,20 @@ class RestartHistory:
             first.members.clear()  # those that came and went once only are no part of the loop
         first.kind = IncidentKind.CRASH_LOOP
         first.add_members([member])
+        before, self.loop = self.loop, first
+        if before is not None and at <= before.last_step_at + RESTART_S:
+            self.merge(before, first)
+            self.loop = before
+
+    def replace_step(self, place: tuple[str, ...], other: Draft, first: Draft) -> None:
+        """Learn that what one place did is an incident of its own."""
+        self.steps[place] = [
+            (at, first if each is other else each) for at, each in self.steps[place]
+        ]
 
     def replace_draft(self, other: Draft, first: Draft) -> None:
         """Learn that one incident was taken over by another."""
-        if self.latest is other:
-            self.latest = first
+        self.latest = first if self.latest is other else self.latest
+        self.loop = first if self.loop is other else self.loop
         for place, steps in self.steps.items():
             self.steps[place] = [(at, first if each is other else each) for at, each in steps]

@@ -235,6 +235,24 @@ class TestKinds:
         assert kinds([found]) == [(K.CRASH_LOOP, ["a"])]
         assert len(found.departures) == 3
 
+    def test_rollout_beside_a_crash_loop_is_an_incident_of_its_own(self) -> None:
+        signals = list[Signal]()
+        for number, member in enumerate((B, A, C, A, A)):
+            at, generation = 100.0 + 60 * number, 2 + 2 * number
+            others = [each for each in (A, B, C) if each is not member]
+            signals += [left(at, member, "closed"), *round_of(generation, at + 1, *others)]
+            new = {member.client_id: NEW}
+            signals += round_of(generation + 1, at + 20, A, B, C, causes=new)
+
+        rollout, loop = incidents(*signals)
+
+        assert kinds([rollout, loop]) == [(K.ROLLOUT, ["b", "c"]), (K.CRASH_LOOP, ["a"])]
+        assert [name for name, *_ in went(rollout)] == ["b", "c"]
+        assert [name for name, *_ in went(loop)] == ["a", "a", "a"]
+        spans = [span.generations for span in rollout.rebalances]
+        assert spans == [(2,), (3,), (6,), (7,)]
+        assert len(loop.rebalances) == 6
+
     def test_whoever_expired_beside_it_once_is_no_part_of_the_loop(self) -> None:
         signals = [
             *round_of(2, 110.0, C),
