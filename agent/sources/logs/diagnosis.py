@@ -171,6 +171,13 @@ _MARKS = (
         rb"beginning heartbeat loop|heartbeat errored|franz-go|\bkgo\.",
         f"franz-go: its logger must be at INFO and keep the fields group and err, else {_WIRE}",
     ),
+    (
+        rb"(?i)org[./]apache[./](?:spark|flink)\b|KafkaMicroBatch|Kafka(?:Offset|Source)Reader",
+        (
+            "Spark or Flink, whose Kafka sources assign partitions themselves: they have no group "
+            "that rebalances"
+        ),
+    ),
     (rb"(?i)kafka", f"a client of Kafka that is not known: {_WIRE}"),
 )
 _FINDERS = tuple((re.compile(mark), text) for mark, text in _MARKS)

@@ -32,6 +32,8 @@ HINTS = {
     b"INFO [Consumer clientId=c, groupId=g] Request joining\ngroup due to: x": "wrapped at words",
     b"%4|1.2|SESSTMOUT|c#consumer-1| [thrd:main]: (in join-state steady)": "at its default",
     b"kafka-node: rebalanced": "capture or proxy",
+    b"Using Spark's default log4j profile: org/apache/spark/log4j2-defaults.properties": "no group",
+    b"INFO org.apache.flink.runtime.taskexecutor.TaskExecutor - Receive slot request": "no group",
 }
 
 
