@@ -58,6 +58,8 @@ class SourceContext:
     position: dict[str, Any] | None = None
     orphans: dict[str, Any] = field(default_factory=dict)
     """Positions of streams whose source is no longer configured; a source removes its own."""
+    readers: dict[str, object] = field(default_factory=dict)
+    """By real path, the reader of each file that sources of this type read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,9 @@ def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
 
     """
     orphans = _find_orphans(config, positions)
+    readers: dict[str, dict[str, object]] = {}
     sources = [
-        REGISTRY.create(source, _context(config, positions, source, orphans))
+        REGISTRY.create(source, _context(config, positions, source, orphans, readers))
         for source in config.sources
     ]
     if config.role is Role.HUB:
@@ -98,6 +99,7 @@ def _context(
     positions: Positions,
     source: SourceConfig,
     orphans: dict[str, dict[str, Any]],
+    readers: dict[str, dict[str, object]],
 ) -> SourceContext:
     row = REGISTRY.type_of(source)
     position = positions.get(source.name)
@@ -109,6 +111,7 @@ def _context(
         app_of=config.app_of,
         position=position if row.origin_of is not None else decode_position(position),
         orphans=orphans.get(row.name, {}),
+        readers=readers.setdefault(row.name, {}),
     )
 
 

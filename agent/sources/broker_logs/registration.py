@@ -25,6 +25,7 @@ def _create(config: BrokerLogConfig, context: SourceContext) -> Source:
         timezone=context.timezone,
         position=context.position,
         orphans=context.orphans,
+        readers=context.readers,
     )
 
 

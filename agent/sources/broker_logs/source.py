@@ -34,6 +34,7 @@ class BrokerLogSource:
         timezone: str | None = None,
         position: dict[str, Any] | None = None,
         orphans: dict[str, Any] | None = None,
+        readers: dict[str, object] | None = None,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -49,6 +50,7 @@ class BrokerLogSource:
             ),
             position=position,
             orphans=orphans,
+            readers=readers,
             clock=clock,
             pause=pause,
         )

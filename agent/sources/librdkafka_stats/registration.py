@@ -25,6 +25,7 @@ def _create(config: StatsConfig, context: SourceContext) -> Source:
         host=context.host,
         position=context.position,
         orphans=context.orphans,
+        readers=context.readers,
     )
 
 

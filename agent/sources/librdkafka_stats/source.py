@@ -39,6 +39,7 @@ class StatsSource:
         host: str = "",
         position: dict[str, Any] | None = None,
         orphans: dict[str, Any] | None = None,
+        readers: dict[str, object] | None = None,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -56,6 +57,7 @@ class StatsSource:
                 self._create_parser,
                 position=position,
                 orphans=orphans,
+                readers=readers,
                 origin_of=origin_of,
                 clock=clock,
                 pause=pause,

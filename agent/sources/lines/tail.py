@@ -77,6 +77,7 @@ class FileTail:
         *,
         position: dict[str, Any] | None = None,
         orphans: dict[str, Any] | None = None,
+        readers: dict[str, object] | None = None,
         origin_of: Callable[[str], str] = str,
         are_streams_apart: bool = False,
         clock: Callable[[], float] = time.time,
@@ -85,9 +86,11 @@ class FileTail:
         """Continue from ``position``, a former `checkpoint`; ``parser`` creates a stream's parser.
 
         ``orphans`` are positions of streams whose former source is gone: those that match the paths
-        are removed from there and continued here. ``origin_of`` names the origin of a stream's
-        members. With ``are_streams_apart`` a parser's state changes by reading its own stream only:
-        streams that are not read cost nothing. ``pause`` waits for some seconds.
+        are removed from there and continued here. ``readers`` are shared with the other sources of
+        the type: a file that several of them name is read by one that has a position in it, else
+        by the first, so that nothing is reported twice. ``origin_of`` names the origin of a
+        stream's members. With ``are_streams_apart`` a parser's state changes by reading its own
+        stream only: streams that are not read cost nothing. ``pause`` waits for some seconds.
         """
         self._reports = FileReports(self.kind, config.paths)
         self.health = SourceHealth(files=self._reports.files)
@@ -97,6 +100,9 @@ class FileTail:
         self._clock, self._pause = clock, pause
         self._open = OpenTails(self._report_short, are_apart=are_streams_apart)
         self._tails: dict[str, StreamTail] = {}
+        self._readers = {} if readers is None else readers
+        self._is_shared = False
+        """Whether another source was found to read a file of this one, which is logged once."""
         self._restored: dict[str, StreamTail] = {}
         """Streams of the checkpoint that no scan has seen yet."""
         for stream, place in {**(position or {}), **_claim(orphans or {}, config.paths)}.items():
@@ -201,8 +207,10 @@ class FileTail:
         sets = _RotatedSets()
         self._reports.report_scan(paths.values(), now)
         for stream, path in paths.items():
-            self._reports.report_open(stream)
             tail = self._tails.get(stream) or self._restored.pop(stream, None)
+            if tail is None and not self._take(stream):
+                self._report_shared(stream)
+                continue
             if tail is None:
                 known = self._index_places() if known is None else known
                 place = _find_place(path, known)
@@ -219,6 +227,7 @@ class FileTail:
                 tail = StreamTail(stream, follower, self._parser)
                 tail.idle_at = self._scanned_at  # it is younger than the last scan, or was moved
                 yield
+            self._reports.report_open(stream)
             self._add(tail)
             tail.follower.path = path
         self._report_many()
@@ -254,6 +263,8 @@ class FileTail:
     def _restore(self, stream: str, position: Any) -> None:
         """Resume a stream; one whose position is unusable is read afresh."""
         stream = intern(stream)  # the path of its follower, and the origin of its members
+        if not self._take(stream):
+            return
         try:
             tail = StreamTail.resume(
                 stream, partial(Follower, Path(stream)), position, self._parser
@@ -266,7 +277,18 @@ class FileTail:
             tail.rest_parser()
         self._restored[stream] = tail
 
+    def _take(self, stream: str) -> bool:
+        """Become the reader of a file unless another source is; return whether it is this one."""
+        return self._readers.setdefault(os.path.realpath(stream), self) is self
+
+    def _report_shared(self, stream: str) -> None:
+        if not self._is_shared:
+            self._is_shared = True
+            hint = "another source reads it; name each file in one source of a type"
+            _log.warning("log_shared", extra={"path": stream, "hint": hint})
+
     def _detach(self, tail: StreamTail, now: float, detach: Detach) -> None:
+        self._readers.pop(os.path.realpath(tail.stream), None)
         self._reports.report_end(tail.stream)
         for origin in ("", *tail.parser.origins):
             detach(name_stream(self._origin_of(tail.stream), origin), now)

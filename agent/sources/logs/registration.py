@@ -27,6 +27,7 @@ def _create(config: LogConfig, context: SourceContext) -> Source:
         timezone=context.timezone,
         position=context.position,
         orphans=context.orphans,
+        readers=context.readers,
     )
 
 

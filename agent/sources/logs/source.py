@@ -39,6 +39,7 @@ class LogSource(FileTail):
         timezone: str | None = None,
         position: dict[str, Any] | None = None,
         orphans: dict[str, Any] | None = None,
+        readers: dict[str, object] | None = None,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -69,6 +70,7 @@ class LogSource(FileTail):
             parser,
             position=position,
             orphans=orphans,
+            readers=readers,
             are_streams_apart=True,
             clock=clock,
             pause=pause,

@@ -142,6 +142,34 @@ def test_a_moved_path_goes_on_where_the_other_source_was(bench: Bench) -> None:
     assert len(bench.transitions()) == 6
 
 
+def test_a_file_that_two_sources_name_is_read_by_one(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    link = bench.folder / "pods" / "link.log"
+    link.parent.mkdir()
+    link.symlink_to(bench.log)
+    every, one, linked = (
+        {"type": "logs", "paths": [str(bench.folder / name)]}
+        for name in ("*.log", "app.log", "pods/*.log")
+    )
+    bench.configure(sources=[one, linked, every])
+    bench.run()
+    assert len(bench.transitions()) == 4
+    assert caplog.text.count("log_shared") == 2
+
+    bench.configure(sources=[every])
+    bench.run()
+    bench.configure(sources=[one, every])
+
+    async def add_a_source(agent: Agent) -> None:
+        bench.configure(sources=[linked, one, every])
+        await agent.reload()
+        await until_ready(agent)
+
+    bench.run(add_a_source)
+    assert len(bench.transitions()) == 4
+
+
 @pytest.mark.parametrize("kind", ["logs", "broker_log", "librdkafka_stats"])
 def test_each_type_of_files_keeps_its_positions(bench: Bench, kind: str) -> None:
     bench.configure("app.log", kind=kind)
