@@ -223,12 +223,10 @@ def _durations(tables: Tables) -> str | None:
     if not rows:
         return None
     slow = max(rows, key=lambda row: row["max_s"])
-    found = (
-        f"The longest rebalance took {format_seconds(slow['max_s'])}, in {readable(subject(slow))}"
-    )
-    if slow["rebalances"] < _ENOUGH_FOR_HALF:
+    longest, half = format_seconds(slow["max_s"]), format_seconds(slow["p50_s"])
+    found = f"The longest rebalance took {longest}, in {readable(subject(slow))}"
+    if slow["rebalances"] < _ENOUGH_FOR_HALF or half == longest:
         return f"{found}."
-    half = format_seconds(slow["p50_s"])
     return f"{found}; half of its {slow['rebalances']:,} took about {half} or less."
 
 

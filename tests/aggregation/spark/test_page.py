@@ -129,6 +129,12 @@ def test_half_of_few_rebalances_is_no_figure(rebalances: int, sentence: str) -> 
     assert sentence in replace(given, tables=tables).sentences
 
 
+def test_half_that_took_as_long_as_the_longest_is_no_news() -> None:
+    own, given = {"cluster": "eu", "group": "g", "rebalances": 20}, report()
+    tables = {**given.tables, "durations": [own | {"p50_s": 10.0, "max_s": 10.004}]}
+    assert "The longest rebalance took 10 s, in eu/g." in replace(given, tables=tables).sentences
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.9994, "999 ms"), (0.9996, "1 s"), (119.96, "120 s"), (7200, "2 h")]
 )
