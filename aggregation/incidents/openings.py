@@ -55,7 +55,14 @@ def open_draft(
         draft.detail = {"unseen_topics": lost}
     if root.kind.is_caused_by_a_member:
         draft.add_members(cause.member for cause in same)
-    others = [c for c in roots if c.kind is not root.kind and c.kind not in _DEPARTURES]
+    gone = draft.members if root.kind is IncidentKind.MEMBER_LEFT else {}
+    others = [
+        cause
+        for cause in roots
+        if cause.kind is not root.kind
+        and cause.kind not in _DEPARTURES
+        and not (cause.kind is IncidentKind.MEMBER_JOINED and cause.member in gone)  # it is back
+    ]
     for cause in others:
         if cause.kind is IncidentKind.COORDINATOR_MOVED:
             draft.detail = draft.detail | detail_of(cause.kind, cause.reason)

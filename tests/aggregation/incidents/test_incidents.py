@@ -162,6 +162,14 @@ class TestKinds:
         assert went(found) == [("a", DepartureMode.LEFT, True)]
         assert [span.generations for span in found.rebalances] == [(2,), (3,)]
 
+    def test_return_within_the_rebalance_of_a_leave_is_no_other_cause(self) -> None:
+        (found,) = incidents(
+            left(100.0, A, "closed"), *round_of(2, 100.5, A, B, C, causes={"a": NEW})
+        )
+
+        assert kinds([found]) == [(K.RESTART, ["a"])]
+        assert found.also == ()
+
     def test_restarts_of_two_are_a_rollout(self) -> None:
         (found,) = incidents(
             left(100.0, A, "closed"),
