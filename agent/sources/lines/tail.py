@@ -208,7 +208,7 @@ class FileTail:
         self._reports.report_scan(paths.values(), now)
         for stream, path in paths.items():
             tail = self._tails.get(stream) or self._restored.pop(stream, None)
-            if tail is None and not self._take(stream):
+            if tail is None and not self._may_take(stream):
                 self._report_shared(stream)
                 continue
             if tail is None:
@@ -225,6 +225,7 @@ class FileTail:
                     is_new = partial(_is_new, since=since, known=known)
                 follower = Follower(path, place, before=before, at_end=at_end, is_new=is_new)
                 tail = StreamTail(stream, follower, self._parser)
+                self._take(stream)
                 tail.idle_at = self._scanned_at  # it is younger than the last scan, or was moved
                 yield
             self._reports.report_open(stream)
@@ -263,7 +264,7 @@ class FileTail:
     def _restore(self, stream: str, position: Any) -> None:
         """Resume a stream; one whose position is unusable is read afresh."""
         stream = intern(stream)  # the path of its follower, and the origin of its members
-        if not self._take(stream):
+        if not self._may_take(stream):
             return
         try:
             tail = StreamTail.resume(
@@ -276,10 +277,14 @@ class FileTail:
         if self._open.limit is not None and len(self._restored) >= self._open.limit:
             tail.rest_parser()
         self._restored[stream] = tail
+        self._take(stream)
 
-    def _take(self, stream: str) -> bool:
-        """Become the reader of a file unless another source is; return whether it is this one."""
-        return self._readers.setdefault(os.path.realpath(stream), self) is self
+    def _may_take(self, stream: str) -> bool:
+        return self._readers.get(_real_path(stream), self) is self
+
+    def _take(self, stream: str) -> None:
+        """Become the reader of a file, until its stream ends."""
+        self._readers[_real_path(stream)] = self
 
     def _report_shared(self, stream: str) -> None:
         if not self._is_shared:
@@ -288,7 +293,7 @@ class FileTail:
             _log.warning("log_shared", extra={"path": stream, "hint": hint})
 
     def _detach(self, tail: StreamTail, now: float, detach: Detach) -> None:
-        self._readers.pop(os.path.realpath(tail.stream), None)
+        self._readers.pop(_real_path(tail.stream), None)
         self._reports.report_end(tail.stream)
         for origin in ("", *tail.parser.origins):
             detach(name_stream(self._origin_of(tail.stream), origin), now)
@@ -432,6 +437,12 @@ def _newest(patterns: Sequence[str]) -> dict[str, Path]:
                 streams[stream] = path
     once = {os.path.realpath(streams[stream]): stream for stream in sorted(streams, reverse=True)}
     return {stream: streams[stream] for stream in sorted(once.values())}
+
+
+def _real_path(stream: str) -> str:
+    """Return the path behind links; the text itself where there are none, for 20,000 streams."""
+    found = os.path.realpath(stream)
+    return stream if found == stream else found
 
 
 class _RotatedSets:
