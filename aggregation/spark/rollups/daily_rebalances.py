@@ -74,6 +74,8 @@ class Carried(msgspec.Struct, frozen=True):
     counted_starts: Mapping[str, float] = {}
     """Starts of counted rebalances and incidents in ``records``, by id: with fewer records around
     it, one may have another start. Much later an equal generation is of another life of a group."""
+    day: date | None = None
+    """The day itself."""
 
     def encode(self) -> bytes:
         """Encode and compress the state: records of one group hold mostly the same texts.
@@ -113,8 +115,20 @@ class GroupDays:
     def day(self, day: date, events: Iterable[Sample], last_seen: Mapping[str, str]) -> Analysis:
         """Return the rebalances and incidents that are over by the end of a day.
 
-        ``last_seen`` has the time of each agent's last record by then (RFC 3339).
+        ``last_seen`` has the time of each agent's last record by then (RFC 3339). Behind days that
+        nobody recorded, what was open before them is counted first: it lasts to its last record.
         """
+        before = self.carried.day
+        if before is None or day <= day_after(before):
+            return self._advance(day, events, last_seen)
+        over, incident_of = self._advance(day_after(before), (), {}), self.incident_of
+        found = self._advance(day, events, last_seen)
+        self.incident_of = {**incident_of, **self.incident_of}
+        return Analysis([*over.rebalances, *found.rebalances], [*over.incidents, *found.incidents])
+
+    def _advance(
+        self, day: date, events: Iterable[Sample], last_seen: Mapping[str, str]
+    ) -> Analysis:
         carried = self.carried
         records, analysis = self._analyze(list(events), last_seen)
         if records:
@@ -182,6 +196,7 @@ class GroupDays:
             remember_offsets(carried.offsets, self._measure(over)),
             shapes[-DAYS:],
             {name: at for name, at in counted_starts.items() if at >= cut},
+            day,
         )
         return Analysis(over, past)
 

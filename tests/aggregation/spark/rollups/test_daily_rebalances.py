@@ -221,6 +221,22 @@ def test_what_is_open_is_pending_until_its_end_is_seen() -> None:
     assert [each.round.is_open for each in group.pending] == [True]
 
 
+def test_what_is_open_lasts_to_its_last_record_before_days_without_any() -> None:
+    member = Client(group="g", client_id="c")
+    begun = member.move(START_AT + 20 * 3_600, S.SUBSCRIPTION_CHANGED)
+    later = member.move(START_AT + 9 * DAY_S, S.NONE)
+    first, last = date(2025, 11, 24), date(2025, 12, 3)
+    seen = {record.agent: f"{last}T23:00:00.000000Z" for record in member.written}
+    group = GroupDays(Carried())
+
+    group.day(first, [begun], dict.fromkeys(seen, f"{first}T23:00:00.000000Z"))
+    group = GroupDays(Carried.decode(group.carried.encode()))
+    found = group.day(last, [later], seen)
+
+    assert [each.seconds for each in found.rebalances] == [0]
+    assert {each.round.id for each in found.rebalances} <= group.incident_of.keys()
+
+
 def test_quiet_group_carries_on_the_same_few_records() -> None:
     member = Client(group="g", client_id="c")
     member.move(START_AT, S.DROPPED_GROUP)
