@@ -1,5 +1,6 @@
 """Durable changes of files and folders."""
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterable
@@ -53,10 +54,29 @@ def lock_folder(folder: Path, purpose: str, advice: str) -> int:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder, and those above it, for its owner alone; an existing one stays as it is."""
+    """Create a folder, and those above it, for its owner alone; an existing one stays as it is.
+
+    Raises:
+        OSError: the disk refuses, or one of them is a file.
+
+    """
     if not folder.is_dir():
+        if folder.exists():
+            raise NotADirectoryError(errno.ENOTDIR, f"{str(folder)!r} is a file, wanted a folder")
         make_folder(folder.parent)
         folder.mkdir(mode=_OWNER_ENTERS, exist_ok=True)
+
+
+def check_folder(folder: Path, purpose: str) -> None:
+    """Check that a folder is there or could be, as far as that is seen without creating it.
+
+    Raises:
+        OutputError: it, or one above it, is a file.
+
+    """
+    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not there.is_dir():
+        raise OutputError(f"{purpose} {str(folder)!r}: {str(there)!r} is a file, wanted a folder")
 
 
 def _create_private(path: Path) -> int:

@@ -71,10 +71,12 @@ class SourceRegistry:
             wanted = f"wanted a list of at least one source, such as {example}"
             raise ConfigError(f"{where}: found {found}, {wanted}")
         sources = [self._decode(entry, f"{where}[{i}]") for i, entry in enumerate(entries)]
-        names = [source.name for source in sources]
-        for i, name in enumerate(names):
-            if name in names[:i]:
-                raise ConfigError(f"{where}[{i}]: reads the same as sources[{names.index(name)}]")
+        for i, source in enumerate(sources):
+            for j, other in enumerate(sources[:i]):
+                if type(other) is not type(source):
+                    continue
+                if overlap := self.type_of(source).overlaps(source, other):
+                    raise ConfigError(f"{where}[{i}]: {overlap} as sources[{j}]")
         return sources
 
     def encode(self, config: SourceConfig) -> dict[str, Any]:

@@ -106,6 +106,10 @@ class SourceType(Generic[Config]):
     create: Callable[[Config, SourceContext], Source]
     check: Callable[[Config], None] = lambda _: None
     """Raises ConfigError for rules that the configuration class does not check."""
+    overlaps: Callable[[Config, Config], str] = lambda one, other: (
+        "" if one.name != other.name else "reads the same"
+    )
+    """Describes two sources that would count the same twice; an empty text: they do not."""
     capabilities: Callable[[Config], frozenset[Capability]] = lambda _: frozenset()
     """Capabilities beside those that its mounts need."""
     mounts: Callable[[Config], tuple[Mount, ...]] = lambda _: ()

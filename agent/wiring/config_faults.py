@@ -16,6 +16,7 @@ from typing import Any
 from agent.config.hub import read_token
 from agent.config.yaml_loader import read_yaml
 from agent.errors import RebalanceAgentError
+from agent.files import check_folder
 from agent.wiring.agent_config import AgentConfig, Overrides, build
 from agent.wiring.sources import make_sources
 from agent.wiring.web import WebWiring
@@ -81,6 +82,8 @@ def _check_files(config: AgentConfig) -> Iterator[str]:
         lambda: make_sources(config, {}),
         lambda: WebWiring(config.web, Counter()),
         lambda: read_token(config.hub.token_file),
+        lambda: check_folder(config.state_dir, "state_dir"),
+        lambda: check_folder(config.samples.spool.dir, "samples.spool.dir"),
         lambda: _check_otlp(config),
     ]
     found = list[str]()

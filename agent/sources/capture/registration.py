@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from agent.sources.base import Source
-from agent.sources.capture.config import CaptureConfig
+from agent.sources.capture.config import ANY, CaptureConfig
 from agent.sources.coverage import WIRE
 from agent.sources.source_type import (
     Capability,
@@ -23,6 +23,14 @@ def _create(config: CaptureConfig, context: SourceContext) -> Source:
     return CaptureSource(config, cluster=context.cluster.name)
 
 
+def _overlaps(one: CaptureConfig, other: CaptureConfig) -> str:
+    """Ports are no difference: a capture follows the brokers to all of theirs."""
+    names = {one.interface, other.interface}
+    if len(names) > 1 and ANY not in names:
+        return ""
+    return "captures the same packets (one source takes several ports)"
+
+
 def _replay(paths: Sequence[str], options: ReplayOptions) -> list[ReplayStream]:
     with require_extra("wire", "replay of captures"):
         from agent.sources.capture.replay import read  # noqa: PLC0415 - an extra
@@ -39,6 +47,7 @@ CAPTURE = SourceType(
     name="capture",
     config=CaptureConfig,
     create=_create,
+    overlaps=_overlaps,
     reports=(SourceKind.WIRE,),
     capabilities=lambda _: frozenset({Capability.NET_RAW}),
     coverage=WIRE,

@@ -192,6 +192,21 @@ def test_overrides_win_over_the_file(file: Path) -> None:
         ("sources: [{type: http, max_bytes: 0}]", "sources[0].max_bytes: found 0, wanted room"),
         ("sources: [{type: http}, {type: http}]", "sources[1]: reads the same as sources[0]"),
         (
+            "sources: [{type: capture, interface: lo, ports: [1]}, {type: http}, {type: capture}]",
+            "sources[2]: captures the same packets (one source takes several ports) as sources[0]",
+        ),
+        (
+            "sources: [{type: capture, interface: lo}, {type: capture, interface: lo, ports: [1]}]",
+            "sources[1]: captures the same packets",
+        ),
+        (
+            (
+                "sources: [{type: proxy, listen: ':1', upstream: [a:2]},"
+                " {type: proxy, listen: ':1', upstream: [b:2]}]"
+            ),
+            "sources[1]: listens at the same address as sources[0]",
+        ),
+        (
             LEAST + "status: {linger: 60}",
             "status.linger: found 60, wanted a duration such as 30s, 5m or 1h30m",
         ),

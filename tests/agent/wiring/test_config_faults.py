@@ -79,3 +79,21 @@ def test_a_file_that_run_cannot_read_is_a_fault(tmp_path: Path, section: str) ->
 
     assert "nowhere" in fault
     assert "No such file" in fault
+
+
+@pytest.mark.parametrize(
+    ("section", "wanted"),
+    [
+        ("state_dir: {0}", ["state_dir", "samples.spool.dir"]),  # by default the spool is within
+        ("state_dir: {0}/below", ["state_dir", "samples.spool.dir"]),
+        ("samples: {{spool: {{dir: {0}/below}}}}", ["samples.spool.dir"]),
+    ],
+)
+def test_a_file_for_a_folder_is_a_fault(tmp_path: Path, section: str, wanted: list[str]) -> None:
+    (tmp_path / "file").touch()
+    text = "sources: [{type: logs, paths: [/a]}]\n" + section.format(tmp_path / "file")
+
+    found = faults(tmp_path, text)
+
+    assert [fault.partition(" ")[0] for fault in found] == wanted
+    assert all(fault.endswith("'file' is a file, wanted a folder") for fault in found)
