@@ -40,6 +40,7 @@ from aggregation.rebalances.rebalances import (
 )
 from aggregation.rebalances.root_cause import Certainty
 from aggregation.rebalances.segments import MemberRef, member_of
+from aggregation.rebalances.wrong_times import correct_wrong_times
 from metrics.model.sample import Sample, digest, parse_time
 from metrics.model.signals import streams_thread
 
@@ -102,7 +103,7 @@ def analyze(
     unified = unify_identities(records)  # costs and refusals go by member, too
     now = latest_time(unified) if now is None else now
     heard = last_heard(unified, watermark)
-    known = end_lost_episodes(unified, heard, now)
+    known = end_lost_episodes(correct_wrong_times(unified), heard, now)
     rebalances = explain_unified(known, heard, now)
     return Analysis(rebalances, find_incidents(rebalances, known, now))
 

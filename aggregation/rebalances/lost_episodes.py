@@ -1,12 +1,8 @@
-"""Episodes without an end whose agent cannot tell it any more, or whose times are wrong: pure.
+"""Episodes without an end whose agent cannot tell it any more: pure.
 
 An agent that lives ends each episode, as `lost` after `stale_after` at the latest. A pod that is
 killed takes its agent with it, a full disk or a new ``state_dir`` its records. Without an end, the
 rebalance would go on for ever. So these episodes end here as the agent would have ended them.
-
-A clock that was set, or a file that was edited, can put an end before its start, or years behind
-it. Such an episode says nothing of how long anything took: it is left out, and Data quality of the
-report counts it as a gap.
 
 Source: semantics.md section 5 (`stale_after`).
 """
@@ -23,8 +19,6 @@ from metrics.model.sample import Outcome, Sample, SampleKind, Scope, digest, for
 
 STALE_S = 600.0
 """The default of ``stale_after``: an agent that is silent for longer is gone."""
-LONGEST_S = 7 * 86_400.0
-"""An episode that lasts longer has a wrong time: agents drop a status that nobody confirms."""
 _MOVES = {SampleKind.TRANSITION, SampleKind.LOST}
 _Owner = tuple[str, str, Scope, str, MemberRef]
 """Cluster, group, scope, agent and name of a member."""
@@ -33,14 +27,13 @@ _Owner = tuple[str, str, Scope, str, MemberRef]
 def end_lost_episodes(
     records: Sequence[Sample], heard: Mapping[str, float], now: float
 ) -> Sequence[Sample]:
-    """Return the records that make sense, and a ``lost`` for each episode that nobody ends.
+    """Return the records, and a ``lost`` for each episode that nobody ends.
 
     If its member begins another one later, which it can only do at 0, or if the last periodic
     sample has it at 0, it ends with the next sync of its group, or when it was stale. Otherwise it
     ends with its agent's last sign of life in ``heard`` (Unix seconds), if that is `STALE_S` before
     ``now``.
     """
-    records = _without_wrong_times(records)
     last = _last_moves(records)
     open_ones = [record for record in last.values() if _is_open(record)]
     if not open_ones:
@@ -62,26 +55,6 @@ def end_lost_episodes(
         elif (at := _gone_at(record, heard, now)) is not None:
             ends.append(_as_lost(record, format_time(at)))
     return [*records, *ends]
-
-
-def _without_wrong_times(records: Sequence[Sample]) -> Sequence[Sample]:
-    """Leave out the episodes that end before they begin, or last for years."""
-    begins: dict[tuple[object, ...], str] = {}
-    ends: dict[tuple[object, ...], str] = {}
-    for record in records:
-        if record.episode is None or record.kind is not SampleKind.TRANSITION:
-            continue
-        if record.from_ == 0 and record.to:
-            begins[_episode(record)] = record.ts
-        elif record.to == 0 and record.from_:
-            ends[_episode(record)] = record.ts
-    wrong = {
-        episode
-        for episode, end in ends.items()
-        if (begin := begins.get(episode)) is not None
-        and (end < begin or parse_time(end) - parse_time(begin) > LONGEST_S)
-    }
-    return [each for each in records if _episode(each) not in wrong] if wrong else records
 
 
 def _episode(record: Sample) -> tuple[object, ...]:

@@ -47,6 +47,7 @@ from aggregation.rebalances.root_cause import (
 )
 from aggregation.rebalances.segments import MemberRef, Segment, member_of
 from aggregation.rebalances.takeovers import Takeover, find_takeovers
+from aggregation.rebalances.wrong_times import correct_wrong_times
 from metrics.model.sample import Outcome, Sample, SampleKind, is_number, parse_time
 from metrics.model.status import RebalanceStatus
 
@@ -184,7 +185,7 @@ def explain_rebalances(
     unified = unify_identities(records)
     heard = last_heard(unified, watermark)
     now = max(heard.values(), default=0.0) if now is None else now
-    return explain_unified(end_lost_episodes(unified, heard, now), heard, now)
+    return explain_unified(end_lost_episodes(correct_wrong_times(unified), heard, now), heard, now)
 
 
 def explain_unified(

@@ -13,7 +13,7 @@ that ends before it begins, or a week after it.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.rebalances.lost_episodes import LONGEST_S
+from aggregation.rebalances.wrong_times import LONGEST_S
 from aggregation.spark.tables.period import MICROS
 from metrics.model.sample import SampleKind, Scope
 from metrics.model.status import RebalanceStatus
