@@ -305,13 +305,22 @@ def _faults(tables: Tables) -> str | None:
             sum(number for name, number in lines.items() if name not in _NAMED), "quarantined line"
         ),
     ]
-    hours = sum(row["outage_h"] or 0 for row in rows)
+    out = [row for row in rows if row["outage_h"]]
     found = [f"the data has {' and '.join(parts)}"] if parts else []
-    found += [f"agents were out for {hours:,} h"] if hours else []
+    found += [_outages(sorted(out, key=lambda row: -row["outage_h"]))] if out else []
     if not found:
         return None
     text = f"{', and '.join(found)}; see Data quality."
     return text[0].upper() + text[1:]
+
+
+def _outages(rows: Sequence[Row]) -> str:
+    """Return the hours of agents that were out, the longest first, with its name."""
+    longest, hours = rows[0], f"{sum(row['outage_h'] for row in rows):,} h"
+    if len(rows) == 1:
+        return f"agent {readable(longest['agent'])} was out for {hours}"
+    most = f"{readable(longest['agent'])} for {longest['outage_h']:,} h"
+    return f"{len(rows):,} agents were out for {hours} in all ({most})"
 
 
 def _missing_days(period: Period, days_without: int) -> str | None:

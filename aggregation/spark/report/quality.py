@@ -73,16 +73,18 @@ SECTION = Section(
     name="quality",
     title="Data quality",
     note="By agent. A gap is an episode with a record missing within, or one that ends before it "
-    "begins or more than a week after; it has no length, so missing records make durations fewer, "
-    "never longer. Ends not seen are also what is still going on. "
-    "Quarantined lines count on the day of their file, or all where no first or last day was asked "
-    "for. Late lines are records of days with removed records: the sums of such a day stay as they "
-    "are. Outage is in hours without a record between two of the agent's, two or more: what "
-    "happened in them was not seen. An agent that does not come back has none, as its pod may be "
-    "gone. Future lines are records from more than a day after their arrival. The clock's offset "
-    "is how much earlier or later an agent sees rebalances end that others see; once three of a "
-    "group show a second or more, its times are corrected. What still goes on lasts to the agents' "
-    "last record. A dropped member costs its group a day's time at most.",
+    "begins or more than a day after (a week where a member was dropped, retries or probes); it "
+    "has no length, so missing records make durations fewer, never longer. Ends not seen are "
+    "also what is still going on. Quarantined lines count on the day of their file, or all "
+    "where no first or last day was asked for. Late lines are records of days with removed "
+    "records: the sums of such a day stay as they are. Outage is in hours without a record "
+    "between two of the agent's, two or more: what happened in them was not seen. An agent that "
+    "does not come back has none, as its pod may be gone; hours that another agent of the same "
+    "members saw do not count. Future lines are records from more than a day after their "
+    "arrival. The clock's offset is how much earlier or later an agent sees rebalances end that "
+    "others see; once three of a group show a second or more, its times are corrected. What "
+    "still goes on lasts to the agents' last record. A dropped member costs its group a day's "
+    "time at most.",
     empty="No fault was found in the records of any agent.",
     query=QUERY,
     preaggregation=PreAggregation.DAYS,

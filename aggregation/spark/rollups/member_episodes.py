@@ -7,13 +7,15 @@ code give the first cause, the highest code and the time in each code. All of th
 maxima and sums, which merge. So an open episode is carried over midnight in the same form.
 
 If the sums disagree, a record is missing: the episode is a ``gap`` and has no length. So is one
-that ends before it begins, or a week after it.
+that ends before it begins, or a day after it; a member that is dropped, retries or probes can take
+a week.
 """
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.rebalances.wrong_times import LONGEST_S
+from aggregation.spark.rollups.daily_rebalances import INCIDENT_S
 from aggregation.spark.tables.period import MICROS
 from metrics.model.sample import SampleKind, Scope
 from metrics.model.status import RebalanceStatus
@@ -26,6 +28,12 @@ KINDS = (SampleKind.TRANSITION.value, SampleKind.LOST.value)
 SCOPES = (Scope.CONSUMER.value, Scope.STREAMS.value)
 """Scopes of records that move a member's status."""
 
+_LASTING = (
+    RebalanceStatus.DROPPED_GROUP.value,
+    RebalanceStatus.RETRY_ON_ERROR.value,
+    RebalanceStatus.ASSIGNMENT_PROBING.value,
+)
+"""Codes that agents confirm while they last; in others no member waits for more than a day."""
 _BITS = 4
 """Bits of each code in a sum of moves: a code is entered once, or a few times if duplicated."""
 _ENTRIES = tuple(f"entered_{code}" for code in CODES)
@@ -176,7 +184,9 @@ def is_whole() -> Column:
     whole = (F.col("headed") == 1) & F.col("ended").isNotNull() & (F.col("lost") == 0)
     few = F.col("records") < (1 << _BITS)
     length = F.col("ended") - F.least(*_ENTRIES)
-    in_time = (F.col("ended") >= F.greatest(*_ENTRIES)) & (length <= int(LONGEST_S * MICROS))
+    lasts = F.coalesce(*(f"entered_{code}" for code in _LASTING)).isNotNull()
+    most = F.when(lasts, int(LONGEST_S * MICROS)).otherwise(int(INCIDENT_S * MICROS))
+    in_time = (F.col("ended") >= F.greatest(*_ENTRIES)) & (length <= most)
     return F.coalesce(
         whole & few & in_time & once & (F.col("into") == F.col("out_of")), F.lit(False)
     )

@@ -342,8 +342,15 @@ def observation_rows(seen: DataFrame) -> DataFrame:
         }
     )
     agents = seen.groupBy("day", F.col("agent").alias("host")).agg(
-        *_sums("times"), F.bit_or("hours").alias("hours"), F.bool_or("is_sampled").alias("sampled")
+        *_sums("times"),
+        F.bit_or("hours").alias("own_hours"),
+        F.bool_or("is_sampled").alias("sampled"),
+        F.min("least_member").alias("least"),
+        F.max("greatest_member").alias("greatest"),
     )
+    # of what two agents report alike, tables have one record, of either of them
+    twins = Window.partitionBy("day", F.coalesce("least", F.xxhash64("host")), "greatest")
+    agents = agents.withColumn("hours", F.bit_or("own_hours").over(twins))
     records = agents.withColumns(
         {
             "kind": F.lit("records"),
@@ -356,13 +363,20 @@ def observation_rows(seen: DataFrame) -> DataFrame:
 
 
 def timestamps(records: DataFrame) -> DataFrame:
-    """Return the first and last time and the number of each agent's records by group and day."""
+    """Return the first and last time and the number of each agent's records by group and day.
+
+    Hashes of its members tell which agents report the same ones.
+    """
+    member = F.xxhash64("cluster", "group", "scope", "client_id", "host", "group_instance_id")
+    known = F.when(F.col("client_id").isNotNull(), member)
     return records.groupBy("day", "agent", *_GROUP).agg(
         F.min("ts").alias("first_at"),
         F.max("ts").alias("last_at"),
         F.count(F.lit(1)).alias("times"),
         F.bool_or(F.col("kind") == SampleKind.SAMPLE.value).alias("is_sampled"),
         F.bit_or(F.expr("shiftleft(1, hour(ts))")).alias("hours"),
+        F.min(known).alias("least_member"),
+        F.max(known).alias("greatest_member"),
     )
 
 

@@ -56,7 +56,7 @@ QUALITY: dict[str, Any] = {
 }
 LATE_AND_OUT = (
     "The data has 4 late lines and 1 future line and 2 quarantined lines, "
-    "and agents were out for 1 h; see Data quality."
+    "and agent a was out for 1 h; see Data quality."
 )
 WORSE = News(
     what="rose",
@@ -218,7 +218,12 @@ def test_single_figures_have_a_single_noun() -> None:
     [
         ([], None, 0),
         ([{"agent": "a", "gaps": 1}], "The data has 1 gap; see Data quality.", 1),
-        ([{"agent": "a", "outage_h": 6}], "Agents were out for 6 h; see Data quality.", 1),
+        ([{"agent": "a", "outage_h": 6}], "Agent a was out for 6 h; see Data quality.", 1),
+        (
+            [{"agent": "a", "outage_h": 2}, {"agent": "c", "outage_h": 1_200}],
+            "2 agents were out for 1,202 h in all (c for 1,200 h); see Data quality.",
+            2,
+        ),
         (
             [
                 {"agent": "(late)", "quarantined_lines": 4},

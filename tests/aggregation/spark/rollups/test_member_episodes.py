@@ -84,13 +84,25 @@ def test_one_record_missing_is_a_gap_without_a_length(frame: Frame) -> None:
     assert (row.state, row.seconds) == ("gap", None)
 
 
-@pytest.mark.parametrize("end_s", [-10.0, 365 * 86_400.0])
-def test_end_before_the_start_or_a_year_behind_it_is_a_gap(frame: Frame, end_s: float) -> None:
+@pytest.mark.parametrize(
+    ("code", "end_s"), [(1, -10.0), (1, 2 * 86_400.0), (5, -10.0), (5, 365 * 86_400.0)]
+)
+def test_end_before_the_start_or_long_behind_it_is_a_gap(
+    frame: Frame, code: int, end_s: float
+) -> None:
     client = Client(group="g", client_id="c")
-    client.move(START_AT, 1)
+    client.move(START_AT, code)
     client.settle(START_AT + end_s)
     (row,) = found(frame, client.written)
     assert (row.state, row.seconds) == ("gap", None)
+
+
+def test_dropped_member_can_be_out_for_days(frame: Frame) -> None:
+    client = Client(group="g", client_id="c")
+    client.move(START_AT, 5)
+    client.settle(START_AT + 2 * 86_400.0)
+    (row,) = found(frame, client.written)
+    assert (row.state, row.seconds) == ("ended", 2 * 86_400.0)
 
 
 def test_gap_is_no_long_rebalance_where_episodes_have_no_names(frame: Frame) -> None:

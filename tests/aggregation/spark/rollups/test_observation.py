@@ -1,0 +1,40 @@
+"""Hours in which agents were present: two of the same members share them."""
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import DataFrame
+
+from aggregation.spark.rollups.rollups import observation_rows, timestamps
+from metrics.model.sample import Sample
+from tests.aggregation.spark.conftest import Frame
+from tests.aggregation.spark.histories import START_AT, Client
+
+HOURS = range(6)
+
+
+def samples(agents: Mapping[str, Sequence[int]], client_ids: Sequence[str]) -> list[Sample]:
+    """Write each agent's periodic samples of some hours, of some members."""
+    members = [Client(group="g", client_id=client_id) for client_id in client_ids]
+    return [
+        member.record(START_AT + 3600 * hour, agent=agent, kind="sample", to=0)
+        for member in members
+        for agent, hours in agents.items()
+        for hour in hours
+    ]
+
+
+def present(records: DataFrame) -> dict[str, list[int]]:
+    rows = observation_rows(timestamps(records)).where("what = 'quality'").collect()
+    return {row.host: [hour for hour in range(24) if row.bucket >> hour & 1] for row in rows}
+
+
+def test_records_of_twins_are_of_either_of_them(frame: Frame) -> None:
+    """Both wrote all, with equal ids: the tables have one of them."""
+    twins = samples({"a": [0, 3, 5], "b": [1, 2, 4]}, ["m1", "m2"])
+    assert present(frame(twins)) == {"a": [*HOURS], "b": [*HOURS]}
+
+
+def test_agent_of_other_members_covers_no_outage(frame: Frame) -> None:
+    own = samples({"a": [0, 1, 4, 5]}, ["m1"])
+    others = samples({"b": HOURS}, ["m1", "m2"])
+    assert present(frame([*own, *others])) == {"a": [0, 1, 4, 5], "b": [*HOURS]}
