@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from aggregation.spark.report.headline import cost_of, format_days
 from aggregation.spark.report.plot import format_seconds, plain, readable, style, svg
+from aggregation.spark.report.quality import SECTION as _QUALITY
 from aggregation.spark.report.report import Report
 from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key, subject
 from aggregation.spark.report.share import format_share
@@ -138,8 +139,17 @@ def _template() -> Template:
         finalize=_finalize,
     )
     environment.filters["seconds"] = format_seconds
+    environment.filters["link"] = _link_sections
     environment.filters["capital"] = lambda text: text[:1].upper() + text[1:]
     return environment.get_template("page.html")
+
+
+def _link_sections(sentence: str) -> Markup:
+    """Return a sentence with a link to the section that it names."""
+    name = _QUALITY.title
+    link = Markup('<a href="#{}">{}</a>').format(_QUALITY.name, name)
+    before, found, after = plain(sentence).partition(name)
+    return Markup("{}{}{}").format(before, link if found else "", after)
 
 
 def _finalize(value: Any) -> Any:

@@ -244,6 +244,7 @@ def test_faults_in_the_summary_are_those_that_there_are(
     found = replace(given, tables=tables)
     told = [each for each in found.sentences if "Data quality" in each]
     assert told == ([sentence] if sentence else [])
+    assert html_page(found).count('<a href="#quality">Data quality</a>.</li>') == len(told)
     assert found.figure_values()["faults"] == number
 
 
