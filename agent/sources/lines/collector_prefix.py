@@ -30,11 +30,13 @@ _OWN_TIME = r"(?:\d\d:\d\d:\d\d[.,]\d{3} |%\d\|\d{10}\.\d{3}\|)"
 _STAMP = r"(?=\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:|\[\d\d:\d\d:\d\d|\{\"|" + _OWN_TIME + ")"
 """What a name stands before: the application's own time, or its object."""
 _THREAD = r"(?![\w.-]{0,64}(?:[Tt]hread|main\b|[Ww]orker|[Pp]ool|[Ee]xecutor))"
+_DETAILS = r"[\w.%+-]{1,128}=[^\s,=]{0,256}(?:,[\w.%+-]{1,128}=[^\s,=]{0,256}){0,64} "
+"""Labels and variables, as Docker's option --details writes them."""
 _POD_OF_SET = r"[a-z\d][a-z\d.-]{1,230}-[a-z\d]{8,10}-[a-z\d]{5}"
 _PATTERNS = {
     "kubectl logs --prefix": (r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<container>[^\]\s]{1,253})\] ",),
     "docker compose logs, docker service logs, supervisord's, with the time or without": (
-        rf"(?:(?P<time>{_ISO}) )?(?!{_LEVEL}\s|\d+\s)",
+        rf"(?:(?P<time>{_ISO}) )?(?:{_DETAILS})?(?!{_LEVEL}\s|\d+\s)",
         r"(?:[a-z][\w.-]{0,64}:)?(?P<name>[\w.@-]{1,253})(?: std(?:out|err))?\s{0,64} \| ?",
     ),
     "stern and k9s, with a time, with its namespace or without": (
@@ -121,8 +123,10 @@ _PATTERNS = {
         r"(?: [A-Z]{3,5}| [+-]\d{2,4})?)|(?P<epoch>\d{10}\.\d{6})) (?P<host>[\w.-]{1,253}) ",
         rf"{_TAG}(?:\[(?P<pid>\d{{1,10}})\])?: ",
     ),
+    "docker logs --details": (rf"(?:(?P<time>{_ISO}) )?{_DETAILS}{_STAMP}",),
     "podman and docker: the short id of a container": (
-        r"(?P<name>(?=[a-f]*\d)[\da-f]{12}) (?=\d{4}-\d\d-\d\d|\[|\{)",
+        r"(?P<name>(?=[a-f]*\d)[\da-f]{12}) ",
+        rf"(?=\d{{4}}-\d\d-\d\d|\[|\{{|{_OWN_TIME}|{_LEVEL}\b)",
     ),
     "kafka-console-consumer --property print.timestamp=true": (
         r"(?:CreateTime|LogAppendTime):(?P<time>\d{13})\t(?:(?:Partition|Offset):\d{1,19}\t){0,2}",

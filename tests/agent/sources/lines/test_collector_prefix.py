@@ -7,6 +7,13 @@ NAMED = {
     "payments-1  | ": "payments-1",
     "shop_payments_1 | ": "shop_payments_1",
     "shop_payments.2.k3x9@node-b    | ": "shop_payments.2.k3x9@node-b",
+    (
+        "com.docker.swarm.node.id=4kg8cyq,com.docker.swarm.service.id=2xr5m3,app=the%20shop "
+        "shop_payments.2.k3x9@node-b    | "
+    ): "shop_payments.2.k3x9@node-b",
+    "2026-11-20T13:20:05.123456789Z a.task=9t7,env= shop.1.k3x9@node-b | ": "shop.1.k3x9@node-b",
+    "2026-11-20T13:20:05.123456789Z HOSTNAME=payments-1,tag=x ": "",
+    "0a1b2c3d4e5f ": "0a1b2c3d4e5f",
     "[pod/payments-7d9f8b6c5-x2x9z/app] ": "payments-7d9f8b6c5-x2x9z/app",
     "payments-7d9f8b6c5-x2x9z app ": "payments-7d9f8b6c5-x2x9z/app",
     "shop payments-0 app ": "payments-0/app",
@@ -49,12 +56,24 @@ def test_prefix_names_the_origin(prefix: str) -> None:
         "13:20:05.123 [main] INFO o.a.k - text",
         "%7|1793576794.650|HEARTBEAT|m1#consumer-1| [thrd:main]: text",
         "3 | text",
+        "time=2026-11-20T13:20:05Z level=INFO msg=text",
+        "0a1b2c3d4e5f of a trace: text",
         "2026-11-20T13:20:05.123+00:00\tp-1\t2026-11-20T13:20:05.123Z text",
         "",
     ],
 )
 def test_layout_of_an_application_is_no_prefix(line: str) -> None:
     assert match_prefix(line) is None
+
+
+@pytest.mark.parametrize(
+    "line", ["%7|1795788796.123|HEARTBEAT|m1#consumer-1| [thrd:main]: text", "INFO: text"]
+)
+def test_the_id_of_a_container_of_podman_names_the_origin(line: str) -> None:
+    found = match_prefix(f"0a1b2c3d4e5f {line}")
+
+    assert found is not None
+    assert (found.origin, found.end) == ("0a1b2c3d4e5f", 13)
 
 
 def test_time_of_a_viewer_is_not_a_name() -> None:
