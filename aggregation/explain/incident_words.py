@@ -149,7 +149,8 @@ def _is_mismatch(incident: IncidentAnswer) -> bool:
 def _words(incident: IncidentAnswer) -> str:
     if _is_mismatch(incident):
         return f"a worker's configuration is behind, or another one ({incident.detail['error']})"
-    return _WORDS[incident.kind]
+    right = incident.detail.get("lost_right")
+    return f"lost the right to the {right}" if right else _WORDS[incident.kind]
 
 
 def _subject(incident: IncidentAnswer) -> str:

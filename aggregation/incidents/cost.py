@@ -68,7 +68,7 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
     starts = [span[0] for span in spans]
     costs = dict.fromkeys(drafts, 0.0)
     gone = {draft: _list_gone_topics(draft) for draft in drafts}
-    for gap in _gaps(attributes, _exits(drafts, attributes), now):
+    for gap in _gaps(attributes, _exits(drafts, attributes), _returns(drafts, attributes), now):
         found = _incident_of(gap, spans, starts)
         if found is None:
             continue
@@ -183,20 +183,34 @@ def _exits(drafts: Sequence[Draft], attributes: Attributes) -> Iterator[_Exit]:
     """
     for draft in drafts:
         for departure in draft.all_departures:
-            if departure.how is DepartureMode.FENCED:
+            if departure.how is DepartureMode.FENCED or draft.is_paused(departure):
                 continue
             at = attributes.stop_of(departure)
             yield _Exit(at, departure.at, departure.member.key, draft)
+        for pause in draft.pauses:
+            yield _Exit(pause.since, pause.since, pause.member, draft)
 
 
-def _gaps(attributes: Attributes, exits: Iterable[_Exit], now: float) -> Iterator[Gap]:
+def _returns(drafts: Iterable[Draft], attributes: Attributes) -> Iterator[Ownership]:
+    """Yield that a member reads on what it had, unless its partitions have changed since."""
+    for pause in (each for draft in drafts for each in draft.pauses):
+        changes = attributes.changes_of_member.get(pause.member, [])
+        index = bisect_right(changes, pause.since, key=lambda each: each.at) - 1
+        is_last = changes[index + 1 :] == [] or changes[index + 1].at > (pause.until or 0.0)
+        if pause.until is not None and index >= 0 and is_last:
+            yield changes[index]._replace(at=pause.until)
+
+
+def _gaps(
+    attributes: Attributes, exits: Iterable[_Exit], returns: Iterable[Ownership], now: float
+) -> Iterator[Gap]:
     """Yield the times in which a partition that somebody read had no owner."""
     owners: dict[str, set[tuple[str, ...]]] = defaultdict(set)
     owned: dict[tuple[str, ...], frozenset[str]] = {}
     lost: dict[str, _Loss] = {}
     gained_at: dict[str, float] = {}
     changes: list[tuple[float, Ownership | _Exit]] = [
-        (each.at, each) for each in attributes.ownership
+        (each.at, each) for each in (*attributes.ownership, *returns)
     ]
     changes += [(each.stopped_at, each) for each in exits]
     for at, change in sorted(changes, key=lambda pair: pair[0]):

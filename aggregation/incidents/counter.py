@@ -216,7 +216,7 @@ def _contribution(incident: Incident, label: Callable[[str], str]) -> Contributi
     amounts = {_MEMBERS: cost.member_seconds}
     if cost.unread_partition_seconds is not None:
         amounts[_UNREAD] = cost.unread_partition_seconds
-    if incident.kind in _REFUSED:
+    if incident.kind in _REFUSED and detail.get("lost_right") != "topics":
         error, number = detail.get("error", UNKNOWN_ERROR), detail.get("errors")
         key = _Key(_Amount.FAILURES, label(str(error)))
         amounts[key] = number if isinstance(number, int) else 1

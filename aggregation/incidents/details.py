@@ -53,7 +53,7 @@ def _probing(draft: Draft) -> Detail:
 
 def _assumed(draft: Draft, attributes: Attributes) -> Detail:
     """Return the session timeout that the cost rests on, or the timeout that it lacks."""
-    departures = draft.all_departures
+    departures = [each for each in draft.all_departures if not draft.is_paused(each)]
     if any(map(attributes.assumes_session, departures)):
         return {"assumed_session_timeout_ms": _ms(BROKER_SESSION_S)}
     lacking = filter(None, map(attributes.unknown_timeout_of, departures))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from aggregation.incidents.causes import Cause
 from aggregation.incidents.model import (
@@ -18,6 +19,15 @@ from aggregation.rebalances.segments import MemberRef
 
 _MODES = list(DepartureMode)
 """The strongest evidence first."""
+
+
+class Pause(NamedTuple):
+    """Time in which a member of the group could not read. Instants are Unix seconds."""
+
+    member: tuple[str, ...]
+    since: float
+    until: float | None
+    """None: until it gets partitions."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +55,9 @@ class Draft:
     sources: set[str] = field(default_factory=set)
     refused_seconds: float = 0.0
     """Time of its members' episodes that ended with a refused join."""
+    pauses: list[Pause] = field(default_factory=list)
+    lost_right: str | None = None
+    """What its members may not use any more: "group" or "topics"."""
     last_step_at: float = 0.0
     """Begin of the latest departure of a rollout."""
 
@@ -62,6 +75,11 @@ class Draft:
     def all_departures(self) -> list[MemberDeparture]:
         """Departures in the order of time."""
         return sorted([*self.departed_earlier, *self.departures.values()], key=lambda each: each.at)
+
+    def is_paused(self, departure: MemberDeparture) -> bool:
+        """Check that a member that went had stopped before, at an instant that is known."""
+        key = departure.member.key
+        return any(each.member == key and each.since <= departure.at for each in self.pauses)
 
     def add_members(self, members: Iterable[MemberRef]) -> None:
         self.members.update(dict.fromkeys(members))
@@ -101,6 +119,8 @@ class Draft:
         self.sources |= other.sources
         self.until = max(self.until, other.until)
         self.is_pending = self.is_pending or other.is_pending
+        self.pauses += other.pauses
+        self.refused_seconds += other.refused_seconds
         self.last_step_at = max(self.last_step_at, other.last_step_at)
 
     def part(self, place: tuple[str, ...]) -> "Draft | None":

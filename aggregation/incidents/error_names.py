@@ -48,7 +48,10 @@ _BY_WORDS = {
     for name, words in {
         # the messages of Errors.java, the texts of rd_kafka_err_descs, and those of single clients
         "GROUP_AUTHORIZATION_FAILED": r"not authorized to access group|group authorization \w+",
-        "TOPIC_AUTHORIZATION_FAILED": r"not authorized to access topics|topic authorization failed",
+        "TOPIC_AUTHORIZATION_FAILED": (
+            r"not authorized to access topics|topic authorization failed"
+            r"|not authorized to (?:read from|commit to) (?:partition|topic)"
+        ),
         "GROUP_MAX_SIZE_REACHED": r"max(?:imum)? size|configured maximum number of members",
         "INCONSISTENT_GROUP_PROTOCOL": r"protocols are incompatible|inconsistent \w* ?protocol",
         "INVALID_SESSION_TIMEOUT": r"session timeout is not within|invalid session timeout",

@@ -73,13 +73,35 @@ def split_by_group(analysis: Analysis) -> dict[GroupRef, GroupIncidents]:
 
 
 def _absorb_rejoins(refused: Draft, drafts: list[Draft]) -> None:
-    """Take the rebalances that a member's join after its failure began into the failure's own."""
+    """Take the rebalances that follow from a failed join into the failure's own.
+
+    A member that has lost a right is dropped, its application is started again, and with the right
+    its topics come back.
+    """
     for draft in list(drafts):
-        is_own = not draft.members.keys().isdisjoint(refused.members)
-        is_near = refused.started_at <= draft.started_at <= refused.until + AGAIN_S
-        if draft.kind is IncidentKind.JOIN_FAILED and is_own and is_near:
+        is_joined = draft.kind is IncidentKind.JOIN_FAILED
+        is_own = is_joined and not draft.members.keys().isdisjoint(refused.members)
+        slack_s = AGAIN_S
+        if refused.lost_right and not is_own:
+            is_of_topics = refused.lost_right == "topics" and draft.kind in _WITH_TOPICS
+            is_own = draft.members.keys() <= refused.members.keys()
+            is_own &= is_of_topics or draft.kind in _AFTER_LOSS
+            slack_s = AGAIN_S if is_of_topics else 0.0
+        if is_own and refused.started_at <= draft.started_at <= refused.until + slack_s:
             refused.absorb(draft)
             drafts.remove(draft)
+
+
+_AFTER_LOSS = {
+    IncidentKind.MEMBER_JOINED,
+    IncidentKind.MEMBER_LEFT,
+    IncidentKind.RESTART,
+    IncidentKind.ROLLOUT,
+    IncidentKind.SESSION_EXPIRED,
+}
+"""Kinds that follow from a lost right, if they are of its members alone."""
+_WITH_TOPICS = {IncidentKind.METADATA_CHANGED, IncidentKind.SESSION_EXPIRED}
+"""Kinds that follow shortly after topics may be read again."""
 
 
 class _KnownGroup(NamedTuple):
@@ -141,7 +163,7 @@ def find_incidents(
     drafts = defaultdict[GroupRef, list[Draft]](list)
     for ref, history in histories.items():
         drafts[ref] += history.drafts
-    for ref, refused in find_refusals(records, now).items():
+    for ref, refused in find_refusals(records, attributes, now).items():
         for draft in refused:
             _absorb_rejoins(draft, drafts[ref])
         drafts[ref] += refused
@@ -235,7 +257,8 @@ def _incident(group: _KnownGroup, draft: Draft, unread: float | None, until: flo
         members=tuple(draft.members),
         member_ids=group.member_ids | _member_ids(draft.rebalances),
         reason=draft.reason,
-        detail=complete(draft, group.attributes),
+        detail=complete(draft, group.attributes)
+        | ({"lost_right": draft.lost_right} if draft.lost_right else {}),
         rebalances=tuple(_span(each) for each in draft.rebalances if not each.is_end),
         waiting_for=tuple(draft.waits),
         departures=departures,

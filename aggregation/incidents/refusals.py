@@ -1,19 +1,28 @@
-"""Members that cannot join, and members that another process replaced: incidents without a code.
+"""Members that cannot join, or that another process replaced: incidents without a code. Pure.
 
 Theory of operation. A fatal join error sets no status (semantics.md 3), so it is recorded as an end
 or as a signal with the outcome `failed`. Errors of one member within `QUIET_S` are one incident. It
 lasts until the member has joined, or nothing has failed for `QUIET_S`.
 
+A member may lose a right while it is in the group. Of its group: its heartbeats and commits are
+refused, and it reads on until its next join or lookup of the coordinator fails. Of its topics: it
+stays a member, and polls in vain; one that polls again reads on after its last error, one that does
+not ended with the first. Members that lose a right together are one incident.
+
 Source: incidents.md 1a.6 and 2.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from aggregation.incidents.drafts import Draft
+from aggregation.incidents.attributes import Attributes
+from aggregation.incidents.drafts import Draft, Pause
 from aggregation.incidents.error_names import name_error
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
+from aggregation.rebalances.failures import AGAIN_S
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.segments import MemberRef, is_unexplained, member_of
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, parse_time
@@ -24,6 +33,10 @@ RETRY_S = 1.0
 """Two lines of one error are nearer than this, two joins are not."""
 VIEWS_S = 2.0
 """Log and wire of two agents show one error this near to each other."""
+_RIGHTS = {"GROUP_AUTHORIZATION_FAILED": "group", "TOPIC_AUTHORIZATION_FAILED": "topics"}
+"""What a member may not use any more, by error."""
+_OF_READERS = re.compile(r"^(?:Heartbeat|OffsetCommit) answered|(?i:^offset ?commit failed)")
+"""Refused requests of a member that reads on, if its right is that to the group."""
 _FENCED = {"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"}
 
 
@@ -54,21 +67,27 @@ class _JoinHistory(NamedTuple):
     """Time and client id: two clients may share an instance id."""
     processes: dict[str, _ProcessNames]
     """Processes of a static member by member id."""
+    ends: list[float]
+    """Times of its leaves."""
 
     def add(self, record: Sample) -> None:
         """Take a record of the member: its joins, and its processes."""
         ref, at = member_of(record), parse_time(record.ts)
         if record.outcome is Outcome.SYNCED or is_unexplained(record.reason):
             self.joins.append((at, ref.client_id))
+        elif record.outcome is Outcome.LEFT or record.field == "closed":
+            self.ends.append(at)
         if ref.group_instance_id and record.member_id:
             names = _ProcessNames(at, ref.client_id, ref.host, record.member_id)
             self.processes[names.member_id] = min(names, self.processes.get(names.member_id, names))
 
 
-def find_refusals(records: Sequence[Sample], now: float) -> dict[GroupRef, list[Draft]]:
+def find_refusals(
+    records: Sequence[Sample], attributes: Mapping[tuple[str, str], Attributes], now: float
+) -> dict[GroupRef, list[Draft]]:
     """Return the incidents of members that could not join, by group; ``now`` is Unix seconds."""
     members: dict[GroupRef, dict[tuple[str, ...], _JoinHistory]] = defaultdict(
-        lambda: defaultdict(lambda: _JoinHistory([], [], {}))
+        lambda: defaultdict(lambda: _JoinHistory([], [], {}, []))
     )
     refused = [record for record in records if _is_refusal(record)]
     begun = _starts_of_refused(records, {record.episode for record in refused} - {None})
@@ -90,9 +109,26 @@ def find_refusals(records: Sequence[Sample], now: float) -> dict[GroupRef, list[
         if history is not None:
             history.add(record)
     return {
-        ref: [draft for member in of_group.values() for draft in _drafts(member, now)]
+        ref: _merge_losses(
+            draft for member in of_group.values() for draft in _drafts(member, attributes[ref], now)
+        )
         for ref, of_group in members.items()
     }
+
+
+def _merge_losses(drafts: Iterable[Draft]) -> list[Draft]:
+    """Return the incidents; members that lose one right together are one."""
+    out: list[Draft] = []
+    for draft in sorted(drafts, key=lambda each: each.started_at):
+        right = draft.lost_right
+        first = next((each for each in out if right and each.lost_right == right), None)
+        if first is None or draft.started_at > first.until + AGAIN_S:
+            out.insert(0, draft)
+            continue
+        numbers = [each.detail["errors"] for each in (first, draft)]
+        first.absorb(draft)
+        first.detail["errors"] = sum(each for each in numbers if isinstance(each, int))
+    return out[::-1]
 
 
 def _order(error: Refusal) -> tuple[float, tuple[str, ...], str]:
@@ -144,8 +180,12 @@ def _is_refusal(record: Sample) -> bool:
     return is_event and not is_removal and bool(record.reason)
 
 
-def _drafts(member: _JoinHistory, now: float) -> Iterable[Draft]:
-    errors, joins = sorted(member.errors, key=_order), sorted(member.joins)
+def _drafts(member: _JoinHistory, attributes: Attributes, now: float) -> Iterable[Draft]:
+    ordered, joins = sorted(member.errors, key=_order), sorted(member.joins)
+    joined_at = min(joins, default=(float("inf"), ""))[0]
+    of_topics = [e for e in ordered if e.at > joined_at and _right_of(e) == "topics"]
+    yield from _losses_of_topics(of_topics, member, attributes, now)
+    errors = [error for error in ordered if error not in of_topics]
     while errors:
         first = errors[0].at
         client_id = errors[0].member.client_id
@@ -158,9 +198,41 @@ def _drafts(member: _JoinHistory, now: float) -> Iterable[Draft]:
             run.append(error)
             until = error.at
         errors = errors[len(run) :]
-        draft = _draft(run, success, now, was_member=any(at < first for at in own))
+        was_member = any(at < first for at in own)
+        draft = _draft(run, success, now, was_member=was_member)
+        if was_member and any(_right_of(error) == "group" for error in run):
+            draft.lost_right = "group"
+            stop = next((error.at for error in run if not _OF_READERS.search(error.reason)), None)
+            if stop is not None:
+                draft.pauses.append(Pause(run[0].member.key, stop, None))
+            is_over = success != float("inf") or any(at >= first for at in member.ends)
+            draft.is_pending = stop is not None and not is_over and now - run[-1].at < QUIET_S
         if draft.kind is IncidentKind.FENCED:
             draft.detail |= _name_processes(run[0], member.processes)
+        yield draft
+
+
+def _right_of(error: Refusal) -> str | None:
+    """Return what a member may not use, by its error."""
+    return _RIGHTS.get(name_error(error.reason) or "")
+
+
+def _losses_of_topics(
+    errors: list[Refusal], member: _JoinHistory, attributes: Attributes, now: float
+) -> Iterator[Draft]:
+    """Yield the times in which a member could not read its topics; its syncs end none of them."""
+    while errors:
+        ends = [after.at > each.at + QUIET_S for each, after in pairwise(errors)]
+        size = ends.index(True) + 1 if any(ends) else len(errors)
+        run, errors = errors[:size], errors[size:]
+        last, is_retried = run[-1], _is_retried(run)
+        changes = attributes.changes_of_member.get(last.member.key, ())
+        back = next((c.at for c in changes if c.owned and c.at > last.at), float("inf"))
+        is_over = back != float("inf") or any(at > last.at for at in member.ends)
+        draft = _draft(run, float("inf") if is_retried else back, now, was_member=True)
+        draft.lost_right = "topics"
+        draft.is_pending = not is_over and now - last.at < QUIET_S
+        draft.pauses.append(Pause(last.member.key, run[0].at, last.at if is_retried else None))
         yield draft
 
 

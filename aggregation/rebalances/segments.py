@@ -360,6 +360,7 @@ def _notes(chain: Iterable[Sample]) -> tuple[Step, ...]:
         for record in chain
         if record.kind is SampleKind.SIGNAL
         and record.to is None
+        and record.outcome is not Outcome.FAILED
         and not is_unexplained(record.reason)
     )
 

@@ -60,7 +60,7 @@ class Scope(StrEnum):
 
 
 class Outcome(StrEnum):
-    """End of an episode: on a transition to 0. FAILED too on the signal of a refused join."""
+    """End of an episode: on a transition to 0. FAILED too on the signal of a refused request."""
 
     SYNCED = "synced"
     LEFT = "left"

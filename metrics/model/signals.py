@@ -44,6 +44,8 @@ class SignalKind(StrEnum):
     """A join request; if no cause precedes the sync, the join is counted as unexplained."""
     NOTE = "note"
     """A cause without a code (an admin's LeaveGroup): recorded for root causes only."""
+    REFUSE = "refuse"
+    """A broker refuses what a member of the group asks for: recorded, it moves no status."""
     SEEN = "seen"
     """The member and its labels only; its source is alive."""
 

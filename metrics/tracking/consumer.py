@@ -18,7 +18,7 @@ from metrics.tracking.status_track import Track
 
 NONE = RebalanceStatus.NONE
 
-NEUTRAL_KINDS = {SignalKind.SEEN, SignalKind.NOTE}
+NEUTRAL_KINDS = {SignalKind.SEEN, SignalKind.NOTE, SignalKind.REFUSE}
 """Kinds without effect on the status: they begin, confirm and end nothing, and are never late."""
 PENDING_MAX = 100
 """Signals of one member that wait; one more applies them all."""

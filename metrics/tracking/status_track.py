@@ -115,6 +115,8 @@ class Track(
     """Version and image of its application that were recorded."""
     leader: str | None = None
     """The member id of the group's leader at its last join."""
+    refused_at: float = 0.0
+    """Time of the last refused request that was recorded."""
     left_at: float | None = None
     """Time of the last leave; None when the member is back."""
     is_muted: bool = False

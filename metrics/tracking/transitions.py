@@ -23,6 +23,8 @@ from metrics.tracking.status_track import StatusConfig, Track
 from metrics.tracking.streams_instances import StreamsInstances
 
 NONE = RebalanceStatus.NONE
+REFUSALS_S = 5.0
+"""Refused requests of one member are recorded this far apart."""
 USER_REQUESTED = RebalanceStatus.USER_REQUESTED
 
 
@@ -56,8 +58,8 @@ class Transitions:
                 consumer.joining = consumer.track.status is NONE
                 consumer.track.joined_at = signal.at
                 return self._report_join(consumer.track, signal.at)
-            case SignalKind.NOTE:
-                return [self.note(consumer.track, signal.status or None, signal.at, signal.reason)]
+            case SignalKind.NOTE | SignalKind.REFUSE:
+                return self._take_note(consumer.track, signal)
             case SignalKind.SEEN:
                 return []
             case _:
@@ -85,6 +87,15 @@ class Transitions:
         if consumer.track.status is not NONE or signal.reason is None:
             return []
         return [self.note(consumer.track, None, signal.at, signal.reason, Outcome.FAILED)]
+
+    def _take_note(self, track: Track, signal: Signal) -> list[Sample]:
+        """Record a note, or a refused request: clients repeat that with each heartbeat or poll."""
+        if signal.kind is SignalKind.NOTE:
+            return [self.note(track, signal.status or None, signal.at, signal.reason)]
+        if abs(signal.at - track.refused_at) < REFUSALS_S:
+            return []
+        track.refused_at = signal.at
+        return [self.note(track, None, signal.at, signal.reason, Outcome.FAILED)]
 
     def expire(self, consumer: Consumer, now: float) -> list[Sample]:
         """Drop a status and a follow-up that nothing has confirmed in time."""

@@ -256,7 +256,7 @@ def judge(
     state                   signal       condition                                 verdict
     ======================  ===========  ========================================  ===============
     AWAITED                 any          always                                    HOLD
-    any                     SEEN, NOTE   always                                    APPLY
+    any                     neutral      always                                    APPLY
     any                     FAIL         a broker's; a better source is attached   IGNORE
     any                     moving       later than what pending signals wait for  RELEASE
     any                     moving       an earlier one of its source is pending   HOLD

@@ -45,6 +45,7 @@ _KINDS = {
     Action.LEAVE: SignalKind.LEAVE,
     Action.CLOSE: SignalKind.LEAVE,
     Action.FAIL: SignalKind.FAIL,
+    Action.REFUSE: SignalKind.REFUSE,
     Action.STATE: SignalKind.SEEN,
 }
 
@@ -528,6 +529,7 @@ class ClientInterpreter:
                 Action.JOIN,
                 Action.LEAVE,
                 Action.FAIL,
+                Action.REFUSE,
                 Action.STATE,
             ),
             _pass,

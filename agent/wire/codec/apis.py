@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 from agent.errors import DecodeError
 from agent.wire.codec.buffer import Buffer
+from agent.wire.codec.kio_import import without_hypothesis
 from agent.wire.codec.messages import (
     ClientSoftware,
     ClusterMetadata,
     CommitRequest,
+    CoordinatorLookup,
     CoordinatorNodes,
     ErrorResponse,
     GroupHeartbeatRequest,
@@ -29,6 +31,9 @@ from agent.wire.codec.messages import (
 )
 from agent.wire.codec.schema import Fields, Layout, request_layout, response_layout
 from metrics.model.names import clip_name
+
+with without_hypothesis():
+    from kio.schema.errors import ErrorCode
 
 Message = Any
 """A class of `agent.wire.codec.messages`."""
@@ -115,6 +120,8 @@ def _read_message(
 VERSION_MAX = 31
 """Far above any version (Kafka 4.3 has 18 of Fetch): beyond it the bytes are misread."""
 METADATA = 3
+_GROUP_KEY = 0
+"""FindCoordinator's type of key for groups; the others are of transactions and share states."""
 _FIRST_WITH_TOPIC_IDS = 10
 _TOPICS_BYTES_MAX = 32 << 10
 """A consumer's topics, with 800 partitions. A longer response would hold the proxy up for long."""
@@ -140,10 +147,19 @@ def _build_software(seen: Fields, _version: int) -> ClientSoftware:
     )
 
 
+def _build_lookup(seen: Fields, _version: int) -> CoordinatorLookup | None:
+    keys: list[str] = (
+        seen["coordinator_keys"] or [] if "coordinator_keys" in seen else [seen["key"]]
+    )
+    is_of_group = seen.get("key_type", _GROUP_KEY) == _GROUP_KEY
+    return CoordinatorLookup(group=keys[0]) if is_of_group and len(keys) == 1 and keys[0] else None
+
+
 def _build_coordinators(seen: Fields, _version: int) -> CoordinatorNodes:
     rows = seen["coordinators"] or () if "coordinators" in seen else [seen]
     return CoordinatorNodes(
-        nodes=tuple(_build_address(row) for row in rows if not row["error_code"])
+        nodes=tuple(_build_address(row) for row in rows if not row["error_code"]),
+        error=next((row["error_code"] for row in rows if row["error_code"]), 0),
     )
 
 
@@ -158,7 +174,14 @@ def _build_cluster(seen: Fields, _version: int) -> ClusterMetadata:
         for each in seen.get("topics") or ()
         if each["name"] and any(each["topic_id"])
     )
-    return ClusterMetadata(cluster_id=seen.get("cluster_id"), brokers=brokers, topics=topics)
+    refused = tuple(
+        clip_name(each["name"])
+        for each in seen.get("topics") or ()
+        if each["name"] and each["error_code"] == ErrorCode.topic_authorization_failed
+    )
+    return ClusterMetadata(
+        cluster_id=seen.get("cluster_id"), brokers=brokers, topics=topics, refused=refused
+    )
 
 
 def _build_join(seen: Fields, _version: int) -> JoinRequest:
@@ -338,7 +361,7 @@ APIS: dict[int, ApiReaders] = {
         MessageReader(("topics",), _build_commit_response),
     ),
     10: ApiReaders(  # FindCoordinator
-        None,
+        MessageReader(("key", "key_type", "coordinator_keys"), _build_lookup),
         MessageReader(("error_code", "host", "port", "coordinators"), _build_coordinators),
     ),
     11: ApiReaders(  # JoinGroup

@@ -28,10 +28,19 @@ class HostPort(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorLookup:
+    """FindCoordinator's request of a client that looks for one group, as members do."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorNodes:
     """FindCoordinator's response, without the unavailable ones."""
 
     nodes: tuple[HostPort, ...]
+    error: int = 0
+    """Of the first one that is not available."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +51,8 @@ class ClusterMetadata:
     brokers: tuple[HostPort, ...]
     topics: tuple[tuple[str, str], ...] = ()
     """Ids and names; of short responses only."""
+    refused: tuple[str, ...] = ()
+    """Names of topics that the client may not read; of short responses only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

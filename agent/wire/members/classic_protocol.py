@@ -23,7 +23,12 @@ from agent.wire.codec.messages import (
     SyncResponse,
 )
 from agent.wire.members import kip800_reasons as reasons
-from agent.wire.members.error_codes import ErrorMeaning, describe_error, interpret_error
+from agent.wire.members.error_codes import (
+    REFUSALS,
+    ErrorMeaning,
+    describe_error,
+    interpret_error,
+)
 from agent.wire.members.member import (
     EMPTY,
     KAFKAJS_ASSIGNOR,
@@ -296,6 +301,11 @@ def _read_or_count(
         return None
 
 
+def handle_lookup_response(member: WireMember, error: int, at: float) -> list[Signal]:
+    """Return the refusal of a member that looks up its coordinator: its poll has failed."""
+    return _handle_error(member, error, "FindCoordinator", at) if error in REFUSALS else []
+
+
 def _handle_error(member: WireMember, error: int, api: str, at: float) -> list[Signal]:
     reason = f"{api} answered {describe_error(error)}"
     joins = api in {"JoinGroup", "SyncGroup"}
@@ -306,7 +316,9 @@ def _handle_error(member: WireMember, error: int, api: str, at: float) -> list[S
             return member.report_failure(at, reason)
         case ErrorMeaning.RETRIABLE if joins:
             return member.report_cause(RebalanceStatus.RETRY_ON_ERROR, at, reason)
-        case ErrorMeaning.FATAL if joins:
+        case ErrorMeaning.FATAL if joins or api == "FindCoordinator":
             return member.report_failure(at, reason)
+        case ErrorMeaning.FATAL if error in REFUSALS:
+            return member.report_refusal(at, reason)
         case _:
             return member.report_alive(at)

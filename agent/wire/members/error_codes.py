@@ -34,6 +34,11 @@ _CODES: dict[int, RebalanceStatus | ErrorMeaning] = {
 }
 
 
+TOPIC_REFUSED: int = ErrorCode.topic_authorization_failed
+REFUSALS = {int(ErrorCode.group_authorization_failed), TOPIC_REFUSED}
+"""Errors of a client without the right; a member of the group goes on, for a while at least."""
+
+
 def interpret_error(error: int) -> RebalanceStatus | ErrorMeaning:
     """Return the code that an error sets, or why it sets none."""
     if error in _CODES:

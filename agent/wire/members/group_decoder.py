@@ -16,6 +16,7 @@ from agent.wire.codec.messages import (
     ClientSoftware,
     ClusterMetadata,
     CommitRequest,
+    CoordinatorLookup,
     CoordinatorNodes,
     ErrorResponse,
     GroupHeartbeatRequest,
@@ -97,12 +98,9 @@ class GroupDecoder:
             case GroupHeartbeatRequest() as heartbeat:
                 return self._handle_group_heartbeat(request, heartbeat)
             case LeaveRequest() as leave:
-                leaves = self._handle_leave if len(leave.members) == 1 else self._note_removal
-                return [
-                    signal
-                    for leaver in leave.members
-                    for signal in leaves(request, leave.group, leaver)
-                ]
+                return self._handle_leaves(request, leave)
+            case CoordinatorLookup() as lookup:
+                self._handle_lookup(request, lookup)
             case MemberRequest() as message if self._is_from_member(request.connection, message):
                 member = self.registry.resolve(
                     request, message.group, message.member_id, message.instance_id
@@ -116,7 +114,7 @@ class GroupDecoder:
         self,
         request: DecodedRequest,
         member: WireMember,
-        content: MemberRequest | SentHeartbeat | None,
+        content: MemberRequest | SentHeartbeat | CoordinatorLookup | None,
     ) -> None:
         """Keep a request's sender and the content that the response needs."""
         contexts = self.registry.state_of(request.connection).contexts
@@ -176,6 +174,17 @@ class GroupDecoder:
             self._remember(request, member, sent)
         return signals
 
+    def _handle_lookup(self, request: DecodedRequest, lookup: CoordinatorLookup) -> None:
+        member = self.registry.find_client(request.connection, lookup.group)
+        if member is not None:
+            self._remember(request, member, lookup)
+
+    def _handle_leaves(self, request: DecodedRequest, leave: LeaveRequest) -> list[Signal]:
+        leaves = self._handle_leave if len(leave.members) == 1 else self._note_removal
+        return [
+            signal for leaver in leave.members for signal in leaves(request, leave.group, leaver)
+        ]
+
     def _handle_leave(
         self, request: DecodedRequest, group: str, leaver: LeavingMember
     ) -> list[Signal]:
@@ -228,11 +237,12 @@ class GroupDecoder:
 
     def _handle_response(self, response: DecodedResponse) -> list[Signal]:
         match response.message:
-            case ClusterMetadata(cluster_id=cluster_id, brokers=brokers, topics=topics):
+            case ClusterMetadata(cluster_id=cluster_id, brokers=brokers, topics=topics) as metadata:
                 self._learn_ports(brokers)
                 self.topic_names.learn(topics)
                 if cluster_id is not None:
                     self.registry.learn_cluster(response.connection.server, cluster_id)
+                return self._refuse_topics(response, metadata.refused)
             case CoordinatorNodes(nodes=nodes):
                 self._learn_ports(nodes)
         context = self.registry.take_context(response)
@@ -245,10 +255,18 @@ class GroupDecoder:
         self.registry.bound_partitions(member)
         return signals
 
+    def _refuse_topics(self, response: DecodedResponse, topics: tuple[str, ...]) -> list[Signal]:
+        """Return the refusals of the members that read topics which their client may not read."""
+        if not topics:
+            return []
+        readers = self.registry.list_readers(response.connection, topics, response.at)
+        reason = f"Metadata answered TOPIC_AUTHORIZATION_FAILED for {', '.join(sorted(topics))}"
+        return [signal for each in readers for signal in each.report_refusal(response.at, reason)]
+
     def _handle_member_response(
         self,
         member: WireMember,
-        request: MemberRequest | SentHeartbeat | None,
+        request: MemberRequest | SentHeartbeat | CoordinatorLookup | None,
         response: DecodedResponse,
     ) -> list[Signal]:
         match request, response.message:
@@ -260,6 +278,8 @@ class GroupDecoder:
                 return consumer_group.handle_response(
                     member, sent, response.sent_at, beat, response.at
                 )
+            case CoordinatorLookup(), CoordinatorNodes(error=error):
+                return classic.handle_lookup_response(member, error, response.at)
             case MemberRequest() as sent, _ if not _is_outdated(member, sent):
                 return self._handle_generation_response(member, sent, response)
         return []

@@ -13,7 +13,12 @@ from agent.wire.codec.messages import (
     Partitions,
     SentHeartbeat,
 )
-from agent.wire.members.error_codes import ErrorMeaning, describe_error, interpret_error
+from agent.wire.members.error_codes import (
+    TOPIC_REFUSED,
+    ErrorMeaning,
+    describe_error,
+    interpret_error,
+)
 from agent.wire.members.member import (
     EMPTY,
     WireMember,
@@ -194,6 +199,9 @@ def _handle_error(member: WireMember, response: GroupHeartbeatResponse, at: floa
             member.target = member.target_at = member.reported = None
             member.assigned = ()  # fenced: its partitions go to others
             return member.report_cause(status, at, reason)
+        # ConsumerMembershipManager keeps its state: the right to a topic may come back
+        case ErrorMeaning.FATAL if response.error == TOPIC_REFUSED:
+            return member.report_refusal(at, reason)
         case ErrorMeaning.FATAL | ErrorMeaning.FENCED:
             return member.report_failure(at, reason)
         case _:  # the coordinator loads or moves: no rebalance

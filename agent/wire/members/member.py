@@ -1,5 +1,6 @@
 """One member on the wire: its known state, and its signals."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache
@@ -131,6 +132,11 @@ class WireMember:
             assigned=assigned,
         )
 
+    def reads(self, topics: Collection[str]) -> bool:
+        """Return whether its subscription has one of some topics."""
+        own = self.topics if self.subscription is None else self.subscription
+        return own is not None and not own.isdisjoint(topics)
+
     def assign(self, partitions: Partitions) -> int | None:
         """Take its current partitions; return the number of new ones, None: not known."""
         before, self.assigned = self.assigned, tuple(partitions)
@@ -157,6 +163,10 @@ class WireMember:
         """Return the final failure of the rebalance."""
         self.reported_causes = EMPTY
         return [self.build_signal(SignalKind.FAIL, at, reason=reason)]
+
+    def report_refusal(self, at: float, reason: str) -> list[Signal]:
+        """Return a refused request of a member that stays in its group."""
+        return [self.build_signal(SignalKind.REFUSE, at, reason=reason)]
 
     def report_leave(self, at: float, reason: str | None) -> list[Signal]:
         """Return the user's leave; once, however many connections show it."""

@@ -10,13 +10,20 @@ the instance's other threads.
 
 import re
 from collections import Counter, OrderedDict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from agent.wire.codec.correlation import Correlation
-from agent.wire.codec.messages import HostPort, LeavingMember, MemberRequest, SentHeartbeat
+from agent.wire.codec.messages import (
+    CoordinatorLookup,
+    HostPort,
+    LeavingMember,
+    MemberRequest,
+    SentHeartbeat,
+)
 from agent.wire.connection import ConnectionDecoder, DecodedRequest, DecodedResponse
 from agent.wire.members.member import WireMember
 from metrics.model.signals import Member, MemberKey, streams_thread
@@ -31,8 +38,11 @@ class RequestContext(NamedTuple):
 
     member: WireMember
     incarnation: int
-    request: MemberRequest | SentHeartbeat | None
+    request: MemberRequest | SentHeartbeat | CoordinatorLookup | None
     """None: a JoinGroup."""
+
+
+_READERS_S = 5.0
 
 
 @dataclass(slots=True)
@@ -43,6 +53,8 @@ class ConnectionState:
     """The client's name and version in ApiVersions, such as ``apache-kafka-java 4.3.0``."""
     members: dict[str, WireMember] = field(default_factory=dict)
     """By group."""
+    readers_at: float = -_READERS_S
+    """When the readers of topics were listed last (Unix seconds)."""
     contexts: Correlation[RequestContext] = field(
         default_factory=lambda: Correlation(_CONTEXTS_MAX)
     )
@@ -94,6 +106,33 @@ class MemberRegistry:
         """Return the members of all groups on this connection."""
         state = self._states.get(connection)
         return [] if state is None else list(state.members.values())
+
+    def find_client(self, connection: ConnectionDecoder, group: str) -> WireMember | None:
+        """Return the only member of a group that has a connection's client id and host."""
+        client_id = connection.client_id or ""
+        candidates = self._by_client.get(_client_key(group, client_id, connection.client.host), ())
+        found = [member for member in candidates if member.identity.client_id == client_id]
+        return found[0] if len(found) == 1 else None
+
+    def list_readers(
+        self, connection: ConnectionDecoder, topics: Collection[str], at: float
+    ) -> list[WireMember]:
+        """Return the members of a connection's client that read some topics.
+
+        It looks at every member, so once in `_READERS_S` for a connection; else there are none.
+        """
+        state = self.state_of(connection)
+        if at < state.readers_at + _READERS_S:
+            return []
+        state.readers_at = at
+        client_id, host = connection.client_id or "", connection.client.host
+        return [
+            member
+            for member in self._by_key.values()
+            if member.identity.client_id == client_id
+            and any(each.client.host == host for each in member.connections)
+            and member.reads(topics)
+        ]
 
     def take_context(self, response: DecodedResponse) -> RequestContext | None:
         """Return the context of a response's request, and forget it."""

@@ -913,6 +913,72 @@ class TestKinds:
             (K.JOIN_FAILED, ["pod-2"]),
         ]
 
+    def test_members_that_lose_the_right_to_their_group(self) -> None:
+        """They read until poll() looks up the coordinator; their start in a group of its own."""
+        owned = [reads(5.0, each, f"t-{n}") for n, each in enumerate((A, B))]
+        words = "Heartbeat answered GROUP_AUTHORIZATION_FAILED"
+        refused = [
+            signal(SignalKind.REFUSE, at, each, reason=words)
+            for at in (100.0, 103.0)
+            for each in (A, B)
+        ]
+        words = "GroupAuthorizationException: Not authorized"
+        failed = [signal(SignalKind.FAIL, 106.0, each, reason=words) for each in (A, B)]
+        back = round_of(2, 120.0, A, B, causes={"a": NEW, "b": NEW})
+        again = [reads(122.0, each, f"t-{n}") for n, each in enumerate((A, B))]
+
+        (found,) = incidents(*owned, *refused, *failed, *back, *again, left(129.0, C, "closed"))[:1]
+
+        assert kinds([found]) == [(K.JOIN_FAILED, ["a", "b"])]
+        assert found.started_at == at_second(100.0)
+        assert found.detail["lost_right"] == "group"
+        assert len(found.rebalances) == 1
+        assert found.cost.unread_partition_seconds == pytest.approx(32.0)
+        shown = summarize(answer_of(found))
+        assert shown == "a, b lost the right to the group (GROUP_AUTHORIZATION_FAILED)"
+
+    def test_refused_heartbeats_alone_stop_nobody(self) -> None:
+        words = "Heartbeat answered GROUP_AUTHORIZATION_FAILED"
+        owned = reads(5.0, A, "t-0")
+
+        (found,) = incidents(owned, signal(SignalKind.REFUSE, 100.0, A, reason=words), now=150.0)
+
+        assert (found.kind, found.is_ongoing) == (K.JOIN_FAILED, False)
+        assert found.cost.unread_partition_seconds == 0.0
+
+    @pytest.mark.parametrize(
+        ("errors", "unread", "is_ongoing"),
+        [
+            ((100.0,), 40.0, False),  # the application died of it: until another process reads
+            ((100.0, 105.0, 110.0), 10.0, True),  # it polled on, and reads since
+        ],
+    )
+    def test_member_that_loses_the_right_to_its_topics(
+        self, errors: tuple[float, ...], unread: float, *, is_ongoing: bool
+    ) -> None:
+        """No sync ends it: a member of the group polls in vain."""
+        refused = [
+            signal(SignalKind.REFUSE, at, A, reason="Not authorized to read from partition t-0")
+            for at in errors
+        ]
+        owned, again = reads(5.0, A, "t-0"), [] if is_ongoing else [reads(140.0, A, "t-0")]
+        other = [] if is_ongoing else [reads(139.9, A)]
+
+        found = incidents(owned, *refused, *other, *again, now=150.0)[0]
+
+        assert kinds([found]) == [(K.JOIN_FAILED, ["a"])]
+        assert found.detail["error"] == "TOPIC_AUTHORIZATION_FAILED"
+        assert found.is_ongoing == is_ongoing
+        assert found.cost.unread_partition_seconds == pytest.approx(unread)
+
+    def test_refusal_within_a_rebalance_removes_nobody(self) -> None:
+        words = "Metadata answered TOPIC_AUTHORIZATION_FAILED for t"
+        refused = signal(SignalKind.REFUSE, 100.5, B, reason=words, source=SourceKind.WIRE)
+
+        found = incidents(*round_of(2, 100.0, A, B, C, causes={"a": (7, "t grew")}), refused)
+
+        assert K.REMOVED_BY_ADMIN not in {each.kind for each in found}
+
     def test_process_that_joins_with_the_id_of_another_in_the_new_protocol(self) -> None:
         """The client logs why it fails, and a moment later that it has failed."""
         d = replace(A, client_id="d", origin="d", host="h-d", group_instance_id="i2")

@@ -140,6 +140,21 @@ class TestMask:
         assert (sample.from_, sample.to) == (0, 6)
         assert gauge(tracker, 11.0) == 0
 
+    def test_refused_request_is_recorded_once_in_a_while_and_moves_nothing(
+        self, tracker: Tracker
+    ) -> None:
+        tracker.apply(raised(1, 10.0))
+
+        found = [
+            each
+            for at in (11.0, 11.5, 15.9, 16.0)
+            for each in tracker.apply(signal(SignalKind.REFUSE, at, reason="not authorized"))
+        ]
+
+        shown = [(each.kind, each.from_, each.to, each.outcome) for each in found]
+        assert shown == [(SampleKind.SIGNAL, 1, None, Outcome.FAILED)] * 2
+        assert gauge(tracker, 16.0) == 1
+
     def test_note_is_no_suppressed_signal(self, tracker: Tracker) -> None:
         tracker.apply(signal(SignalKind.NOTE, 11.0))
 

@@ -159,7 +159,7 @@ def _kinds(kinds: Container[SignalKind]) -> str:
     names = {kind for kind in SignalKind if kind in kinds}
     words = {
         frozenset(SignalKind): "any",
-        frozenset(NEUTRAL_KINDS): "SEEN, NOTE",
+        frozenset(NEUTRAL_KINDS): "neutral",
         frozenset(SignalKind) - NEUTRAL_KINDS: "moving",
         frozenset(SignalKind) - NEUTRAL_KINDS - {SignalKind.RAISE}: "not RAISE",
     }

@@ -83,3 +83,29 @@ def test_kafkajs_crash_of_another_kind_is_none() -> None:
     line = _LINES["kafkajs"].replace(_INCOMPATIBLE, "The broker is not available to")
 
     assert _read(line) == []
+
+
+_REFUSED = {
+    "commit": "Offset commit failed on partition t-0 at offset 7: Group authorization failed.",
+    "metadata": "Topic authorization failed for topics [t]",
+    "fetch": "Not authorized to read from partition t-0.",
+    "kip848-commit": "OffsetCommit failed due to not authorized to commit to topics [t]",
+    "kip848-heartbeat": "ConsumerGroupHeartbeatRequest failed for member 0d2W9OoSSfGFhwna6TR40g "
+    "with state STABLE due to TOPIC_AUTHORIZATION_FAILED: null",
+}
+
+
+@pytest.mark.parametrize("request_", _REFUSED)
+def test_refused_request_of_a_member_moves_no_status(request_: str) -> None:
+    """The lines are recorded, of a member that stays in its group."""
+    synced = "Successfully synced group in generation Generation{generationId=1, memberId='m1-1', "
+    member = _JAVA.format(synced + "protocol='range'}")
+    if request_.startswith("kip848"):
+        states = "Member x with epoch 1 transitioned from ACKNOWLEDGING to STABLE."
+        member = _JAVA.format(states)
+
+    *_, found = _read(f"{member}\n{_JAVA.format(_REFUSED[request_])}")
+
+    assert (found.kind, found.member.group) == (SignalKind.REFUSE, "g")
+    name = "GROUP" if request_ == "commit" else "TOPIC"
+    assert name_error(found.reason or "") == f"{name}_AUTHORIZATION_FAILED"

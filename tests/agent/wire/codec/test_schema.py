@@ -122,7 +122,15 @@ def test_find_coordinator(api_key: int, version: int) -> None:
     rows = ({"key": "g", **found}, {"key": "x", "error_code": 15})
     answer = tell(api_key, version, **found, coordinators=rows)
 
-    assert answer == m.CoordinatorNodes(nodes=(m.HostPort("h", 9),))
+    error = 15 if version >= 4 else 0
+    assert answer == m.CoordinatorNodes(nodes=(m.HostPort("h", 9),), error=error)
+
+
+@each(f.FIND_COORDINATOR)
+def test_lookup(api_key: int, version: int) -> None:
+    assert ask(api_key, version, key="g", coordinator_keys=("g",))[1] == m.CoordinatorLookup(
+        group="g"
+    )
 
 
 @each(f.METADATA, f.DESCRIBE_CLUSTER)

@@ -696,3 +696,50 @@ class TestReturns:
 
     def test_client_without_a_poll_interval_is_not_dropped(self) -> None:
         assert self.back(self.settled("sarama"), 300.0) == []
+
+
+class TestRights:
+    """A client may lose a right while it is a member."""
+
+    REFUSED: ClassVar[list[tuple[str, int]]] = [("refuse", 0)]
+
+    def test_refused_heartbeat_and_commit(self, talk: Talk) -> None:
+        assert got(talk.heartbeat(error=30)) == self.REFUSED
+        assert commit(talk, 0, 29) == self.REFUSED
+
+    @pytest.mark.parametrize("version", [3, 4])
+    def test_refused_lookup_of_the_coordinator_on_another_connection(self, version: int) -> None:
+        talk = Wire().connect()
+        talk.settle()
+        other = talk.wire.connect(talk.client_id)
+        key = {"key": "g"} if version == 3 else {"coordinator_keys": ("g",)}
+        other.ask(FIND_COORDINATOR, version, key_type=0, **key)
+        row = {"error_code": 30, "host": "", "port": -1, "node_id": -1}
+        found = other.tell(**row if version == 3 else {"coordinators": ({"key": "g", **row},)})
+
+        assert got(found) == [("fail", 0)]
+        assert found[0].reason == "FindCoordinator answered GROUP_AUTHORIZATION_FAILED"
+
+    def test_lookup_by_an_unknown_client_is_nobodys(self, talk: Talk) -> None:
+        admin = talk.wire.connect("adminclient-1")
+        admin.ask(FIND_COORDINATOR, 3, key="g", key_type=0)
+
+        assert got(admin.tell(error_code=30, host="", port=-1, node_id=-1)) == []
+
+    def test_refused_topics_of_a_metadata_response(self, talk: Talk) -> None:
+        other = talk.wire.connect(talk.client_id)
+        topics = ({"name": "t", "error_code": 29}, {"name": "u", "error_code": 3})
+        found = []
+        for _ in range(2):  # once in a while
+            other.ask(METADATA, 12)
+            found += other.tell(topics=topics, brokers=())
+
+        assert [(each.kind.value, each.reason) for each in found] == [
+            ("refuse", "Metadata answered TOPIC_AUTHORIZATION_FAILED for t")
+        ]
+
+    def test_refused_topics_of_another_subscription_are_nobodys(self, talk: Talk) -> None:
+        other = talk.wire.connect(talk.client_id)
+        other.ask(METADATA, 12)
+
+        assert got(other.tell(topics=({"name": "u", "error_code": 29},), brokers=())) == []

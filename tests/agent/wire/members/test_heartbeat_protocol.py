@@ -193,6 +193,11 @@ class TestConsumerGroup:
 
         assert got(answer(talk, 0, error_code=error)) == [("fail", 0)]
 
+    def test_refused_topics_leave_a_member_in_its_state(self, talk: Talk) -> None:
+        beat(talk, 5)
+
+        assert got(answer(talk, 0, error_code=29)) == [("refuse", 0)]
+
     @pytest.mark.parametrize("epoch", [-1, -2])
     def test_a_leave_is_the_users(self, talk: Talk, epoch: int) -> None:
         assert got(beat(talk, epoch)) == [("leave", 0)]
