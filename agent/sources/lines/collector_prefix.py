@@ -36,7 +36,7 @@ _POD_OF_SET = r"[a-z\d][a-z\d.-]{1,230}-[a-z\d]{8,10}-[a-z\d]{5}"
 _PATTERNS = {
     "kubectl logs --prefix": (r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<container>[^\]\s]{1,253})\] ",),
     "docker compose logs, docker service logs, supervisord's, with the time or without": (
-        rf"(?:(?P<time>{_ISO}) )?(?:{_DETAILS})?(?!{_LEVEL}\s|\d+\s)",
+        rf"(?:(?P<time>{_ISO}) )?(?!{_LEVEL}\s|\d+\s)",
         r"(?:[a-z][\w.-]{0,64}:)?(?P<name>[\w.@-]{1,253})(?: std(?:out|err))?\s{0,64} \| ?",
     ),
     "stern and k9s, with a time, with its namespace or without": (

@@ -5,7 +5,8 @@ message with JSON or pairs behind it. Rules read one form of all of them, franz-
 
     [INFO] heartbeat errored; group: payments, err: REBALANCE_IN_PROGRESS
 
-Known fields come first, in a fixed order, because layouts sort them; the others follow.
+Known fields come first, in a fixed order, because layouts sort them; the others follow, as those
+that a logger adds to each line.
 """
 
 import re
@@ -17,10 +18,11 @@ import msgspec
 from agent.sources.lines.json_entry import Json, decode, level_of
 
 _KNOWN = (
-    "why", "group", "groupId", "group_id", "consumer_group", "clientId", "client_id", "member_id",
-    "memberId", "leaderId", "isLeader", "instance_id", "generation", "generationId",
-    "balance_protocol", "protocol", "leader", "assigned", "added", "lost", "memberAssignment",
-    "groupProtocol", "err", "error", "reason", "duration",
+    "why", "group", "groupId", "member_id", "memberId", "leaderId", "isLeader", "instance_id",
+    "generation", "generationId", "balance_protocol", "protocol", "leader", "assigned", "added",
+    "lost", "revoking", "memberAssignment", "groupProtocol", "err", "error",
+    # that clients do not write, but their users' loggers may
+    "group_id", "consumer_group", "clientId", "client_id", "reason", "duration",
 )  # fmt: skip
 _ORDER = {name: place for place, name in enumerate(_KNOWN)}
 _MAX_CHARS = 8_192

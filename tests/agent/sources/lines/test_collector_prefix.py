@@ -7,11 +7,6 @@ NAMED = {
     "payments-1  | ": "payments-1",
     "shop_payments_1 | ": "shop_payments_1",
     "shop_payments.2.k3x9@node-b    | ": "shop_payments.2.k3x9@node-b",
-    (
-        "com.docker.swarm.node.id=4kg8cyq,com.docker.swarm.service.id=2xr5m3,app=the%20shop "
-        "shop_payments.2.k3x9@node-b    | "
-    ): "shop_payments.2.k3x9@node-b",
-    "2026-11-20T13:20:05.123456789Z a.task=9t7,env= shop.1.k3x9@node-b | ": "shop.1.k3x9@node-b",
     "2026-11-20T13:20:05.123456789Z HOSTNAME=payments-1,tag=x ": "",
     "0a1b2c3d4e5f ": "0a1b2c3d4e5f",
     "[pod/payments-7d9f8b6c5-x2x9z/app] ": "payments-7d9f8b6c5-x2x9z/app",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.sources.lines.spoken import ARRIVAL_AT, parser
+from tests.agent.sources.lines.spoken import ARRIVAL_AT, got, parser
 from tests.agent.sources.lines.test_posted_forms import BEGIN, iso, replay
 
 FRANZ_MEMBER = "kgo-11111111-2222-3333-4444-555555555555"
@@ -43,6 +43,30 @@ KAFKAJS: list[tuple[int, str, dict[str, Any]]] = [
     (0, "[ConsumerGroup] Consumer has joined the group", NODE_JOINED),
     (60, "[Runner] The group is rebalancing, re-joining", {**NODE, "error": REJOIN}),
     (63, "[ConsumerGroup] Consumer has joined the group", NODE_JOINED),
+]
+GO_AWAY = "rejoining because we are the leader and noticed some topics have new partitions"
+FRANZ_STORY = [
+    *FRANZ,
+    (70, "forced rejoin quitting heartbeat loop", {"why": GO_AWAY, "is848": False}),
+    (70, "eager consumer revoking prior assigned partitions", {"group": "pay", "revoking": "t[0]"}),
+    (70, "joining group", {"group": "pay"}),
+    (70, "join returned UnknownMemberID, rejoining without a member id", {"group": "pay"}),
+    (71, "joined", {**JOINED, "generation": 9, "leader": False}),
+    (71, "synced", {"group": "pay", "assigned": "t[0]"}),
+    (71, "beginning heartbeat loop", {"group": "pay"}),
+    (80, "leaving group", {"group": "pay", "member_id": FRANZ_MEMBER}),
+]
+OWN: dict[str, Any] = {
+    "service": "pay",
+    "resource": {"service.name": "otelcol"},
+    "client_id": "c",
+    "clientId": "c",
+}
+ADDED: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {}),
+    (OWN, {}),
+    ({}, OWN),
+    (OWN, {"reason": "none", "duration": 3}),
 ]
 Layout = Callable[[datetime, str, dict[str, Any]], str]
 
@@ -117,6 +141,35 @@ def write(story: list[tuple[int, str, dict[str, Any]]], layout: Layout) -> str:
 @pytest.mark.parametrize("name", FRANZ_LAYOUTS)
 def test_layout_of_franz_go_is_read(name: str, tmp_path: Path) -> None:
     assert replay(write(FRANZ, FRANZ_LAYOUTS[name]), tmp_path)[0] == WANTED
+
+
+@pytest.mark.parametrize("name", KAFKAJS_LAYOUTS)
+def test_fields_that_a_logger_adds_to_each_line_of_kafkajs_change_nothing(name: str) -> None:
+    plain, *others = (adding(KAFKAJS, KAFKAJS_LAYOUTS[name], *each) for each in ADDED)
+
+    assert plain
+    assert others == [plain] * len(others)
+
+
+@pytest.mark.parametrize("name", FRANZ_LAYOUTS)
+def test_fields_that_a_logger_adds_to_each_line_of_franz_go_change_nothing(name: str) -> None:
+    plain, *others = (adding(FRANZ_STORY, FRANZ_LAYOUTS[name], *each) for each in ADDED)
+
+    assert {"pay"} == {group for group, *_ in plain}
+    assert others == [plain] * len(others)
+
+
+def adding(
+    story: list[tuple[int, str, dict[str, Any]]],
+    layout: Layout,
+    before: dict[str, Any],
+    behind: dict[str, Any],
+) -> list[tuple[str, str, list[str], tuple[str, ...] | None]]:
+    """Return the signals of a log with more fields: group, member id, word and partitions."""
+    text = write([(at, message, before | own | behind) for at, message, own in story], layout)
+    reader = parser()
+    found = reader.feed(text.encode() + b"\n", ARRIVAL_AT) + reader.flush()
+    return [(s.member.group, s.member.member_id or "", got([s]), s.assigned) for s in found]
 
 
 @pytest.mark.parametrize("assigned", ["t[0]", "t[0 1], u.b-c[3]", "", "t[0 1], u[3", "t[0], u"])
