@@ -114,7 +114,7 @@ class GroupHistory:
             if not is_new:  # the same process: it did not end
                 self.restarts.forget_step(away.member, away.at)
         self._bring_back_at_once(rebalance)
-        self._note_surges(roots, draft)
+        self._note_surges(roots, draft.whole)
         for arrival in rebalance.arrivals:
             self.restarts.note_arrival(arrival.member)
         self.members.update(rebalance)
@@ -308,10 +308,10 @@ class GroupHistory:
             is_return = member.key in back and departure.how is DepartureMode.EXPIRED
             is_known = departure.returned_at is None and member.key in self.members.away
             if not (is_return or is_known):
-                self._add_departure(draft, departure)
-        if draft.kind is IncidentKind.MEMBER_JOINED:  # with the departures: places are counted
+                self._add_departure(draft.whole, departure)  # the one before can have merged it
+        if draft.whole.kind is IncidentKind.MEMBER_JOINED:  # with the departures: of their places
             for member, at in restarted:
-                self.restarts.add_restart(draft, member, at)
+                self.restarts.add_restart(draft.whole, member, at)
 
     def _add_departure(self, draft: Draft, departure: MemberDeparture) -> None:
         if departure.how is DepartureMode.EXPIRED:

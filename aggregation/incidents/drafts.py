@@ -60,6 +60,13 @@ class Draft:
     """What its members may not use any more: "group" or "topics"."""
     last_step_at: float = 0.0
     """Begin of the latest departure of a rollout."""
+    absorbed_by: "Draft | None" = None
+    """The incident that has taken this one over."""
+
+    @property
+    def whole(self) -> "Draft":
+        """Return the incident that has this one as a part, or itself."""
+        return self if self.absorbed_by is None else self.absorbed_by.whole
 
     @property
     def ended_at(self) -> float:
@@ -122,6 +129,7 @@ class Draft:
         self.pauses += other.pauses
         self.refused_seconds += other.refused_seconds
         self.last_step_at = max(self.last_step_at, other.last_step_at)
+        other.absorbed_by = self
 
     def part(self, place: tuple[str, ...]) -> "Draft | None":
         """Take out what the processes of one place began; None: there is nothing else."""
