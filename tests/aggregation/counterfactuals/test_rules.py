@@ -372,7 +372,6 @@ class TestShape:
         change = propose_pacing(PastIncidents([rollout], [rollout]))
         assert change is not None
         assert (change.rebalances_avoided, change.unread_avoided_s) == expected
-        assert ("away for 15 s" in change.because) == bool(expected[1])
 
     def test_small_groups_have_no_larger_steps(self) -> None:
         for members, rebalances in (("ab", 6), ("abcd", 4)):
