@@ -14,7 +14,9 @@ import msgspec
 from agent import VERSION as RELEASE
 from agent.files import replace_file, write_error
 from agent.outputs.spool.spool import SpoolMark
+from agent.sources.base import Tick
 from metrics.model.sample import MALFORMED
+from metrics.model.signals import Signal
 from metrics.tracking.tracker import TrackerState
 
 VERSION = 1
@@ -37,6 +39,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     """Of a file that was read each value is a `msgspec.Raw`: as objects, the positions of 20,000
     logs take four times their bytes."""
+    held: list[Signal | Tick] = msgspec.field(default_factory=list)
+    """Signals behind which the positions are, and that the tracker does not know yet."""
 
 
 class _Read(Checkpoint, frozen=True, kw_only=True):
@@ -132,7 +136,7 @@ def forget_origins(state: TrackerState, origins: Collection[str]) -> TrackerStat
     """
 
     def is_lost(origin: str) -> bool:
-        return origin.partition("#")[0] in origins
+        return _file_of(origin) in origins
 
     consumers = [
         consumer
@@ -147,6 +151,16 @@ def forget_origins(state: TrackerState, origins: Collection[str]) -> TrackerStat
         groups=[entry for entry in state.groups if entry.key.group not in lost],
         counts=state.counts,
     )
+
+
+def is_of(event: Signal | Tick, origins: Collection[str]) -> bool:
+    """Return whether one of these origins has reported an event."""
+    found = [event.member.origin] if isinstance(event, Signal) else event.ended
+    return any(_file_of(origin) in origins for origin in found)
+
+
+def _file_of(origin: str) -> str:
+    return origin.partition("#")[0]
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
@@ -175,7 +189,9 @@ def encode_parts(checkpoint: Checkpoint) -> Iterator[bytes]:
         yield b"%b%b:{" % (b"," if number else b"", _encode(name))
         yield from _encode_fields(position)
         yield b"}"
-    yield b"}}"
+    yield b'},"held":'
+    yield from _encode_list(checkpoint.held)
+    yield b"}"
 
 
 def _encode_fields(fields: Mapping[str, Any]) -> Iterator[bytes]:

@@ -1,9 +1,10 @@
 """The pipeline of an agent: signals to the tracker, samples to the spool, state to the checkpoint.
 
 Theory of operation. A source emits signals and the tracker's samples go to the spool, all in one
-synchronous call. A commit first makes the samples durable, then saves the tracker's state with
-every source's position. After a crash between the two, sources read the same input again and yield
-samples with the same ids. While the spool fails, the checkpoint stays unchanged.
+synchronous call, but while a source reads a backlog (`agent.runtime.signal_order`). A commit first
+makes the samples durable, then saves the tracker's state with every source's position. After a
+crash between the two, sources read the same input again and yield samples with the same ids. While
+the spool fails, the checkpoint stays unchanged.
 """
 
 import asyncio
@@ -19,7 +20,8 @@ from agent.errors import OutputError
 from agent.hub.recent_records import RecentRecords
 from agent.outputs.spool.spool import JsonlSpool
 from agent.runtime.checkpoint import Checkpoint
-from agent.sources.base import GroupInspector, Source, SupportsMemoryPressure
+from agent.runtime.signal_order import SignalOrder
+from agent.sources.base import GroupInspector, Source, SupportsMemoryPressure, Tick
 from metrics.exporters.exposition import OutputStats
 from metrics.model.sample import Sample
 from metrics.model.signals import Signal, SourceKind
@@ -63,6 +65,11 @@ class Pipeline:
         """The label that inspection has learned, which all sources' members have then."""
         self._waiters: list[asyncio.Future[bool]] = []
         self._sampled_at = clock()
+        self._order = SignalOrder(self._apply, self._advance, monotonic)
+
+    def restore(self, held: Sequence[Signal | Tick]) -> None:
+        """Continue with the signals that waited in an earlier run."""
+        self._order.restore(held)
 
     def attach(
         self,
@@ -76,29 +83,42 @@ class Pipeline:
         self._sources = sources
         self._is_watched = is_watched
         self._interval_s = interval_s
+        self._order.attach(sources)
 
     def emit(self, signals: Sequence[Signal]) -> None:
-        """Apply signals in read order; a member of no known cluster is of the inspected one."""
+        """Apply signals of watched groups in read order, of several sources' backlogs by time."""
         for signal in signals:
             if self._is_watched(signal.member.group):
-                if self._cluster and not signal.member.cluster:
-                    member = replace(signal.member, cluster=self._cluster)
-                    signal = replace(signal, member=member)  # noqa: PLW2901 - the same signal
-                self.record(self.tracker.apply(signal))
+                self._order.add(signal)
 
     def detach(self, stream: str, at: float) -> None:
         """Apply the end of a stream."""
-        self.record(self.tracker.detach(stream, at))
+        self._order.add(Tick(at, (stream,)))
+
+    def _apply(self, event: Signal | Tick) -> None:
+        """Apply an event; a member of no known cluster is of the inspected one."""
+        if isinstance(event, Tick):
+            for stream in event.ended:
+                self.record(self.tracker.detach(stream, event.at))
+            return
+        if self._cluster and not event.member.cluster:
+            event = replace(event, member=replace(event.member, cluster=self._cluster))
+        self.record(self.tracker.apply(event))
+
+    def _advance(self, at: float) -> None:
+        self.record(self.tracker.advance(at))
 
     def remove_origins(self, is_departed: Callable[[SourceKind, str], bool], at: float) -> None:
         """Forget members and groups of origins that no source reads any more."""
+        self._order.forget(is_departed)
         self.record(self.tracker.remove_origins(is_departed, at))
 
     def tick(self) -> None:
         """Advance time: apply what is due, then commit if there is something to commit."""
         now = self._clock()
-        read_to = min((source.watermark(now) for source in self._sources), default=now)
-        self.record(self.tracker.advance(read_to))
+        read_to = self._read_to(now)
+        self._order.release(read_to)
+        self._advance(read_to)
         for source in self._sources:
             if isinstance(source, GroupInspector):
                 self._learn_cluster(source.cluster)
@@ -110,6 +130,9 @@ class Pipeline:
         if self.commit():
             self._try_write(lambda: self.spool.tick(now))
 
+    def _read_to(self, now: float) -> float:
+        return min((source.watermark(now) for source in self._sources), default=now)
+
     def _learn_cluster(self, cluster: str) -> None:
         """Give members that were seen before the first poll their cluster, once it is known."""
         if not cluster or cluster == self._cluster:
@@ -119,6 +142,7 @@ class Pipeline:
 
     def shrink_buffers(self) -> None:
         """Freeze the stores' sizes, as memory is short, and release half-read input."""
+        self._order.release_all()
         for source in self._sources:
             if isinstance(source, SupportsMemoryPressure):
                 source.shrink_buffers()
@@ -153,6 +177,7 @@ class Pipeline:
     def close(self) -> None:
         """Commit everything and close the spool."""
         self._save_after = self._look_after = 0.0
+        self._order.release(self._read_to(self._clock()))
         self.commit()
         self._try_write(self.spool.close)
 
@@ -179,6 +204,11 @@ class Pipeline:
             self._recent.add(samples, self._clock())
             self._uncommitted = True
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there are signals that are not applied yet."""
+        return self._order.is_holding
+
     def has_room(self) -> bool:
         """Whether a batch can be recorded whole: the disk works, or the buffer has room."""
         return self.spool.has_room()
@@ -201,6 +231,7 @@ class Pipeline:
                 spool=self.spool.mark,
                 tracker=self.tracker.state(),
                 sources=positions,
+                held=self._order.held,
             )
             if not self._try_write(lambda: self._save(checkpoint)):
                 return False

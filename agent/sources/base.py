@@ -62,6 +62,18 @@ class GroupInspector(Protocol):
 
 
 @runtime_checkable
+class SupportsBacklog(Protocol):
+    """A source that can find much that was written before, as files have it."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it has not yet read all that there was."""
+
+    def limit_reading(self, to: float | None) -> None:
+        """Read no stream on that has been read beyond a time (Unix seconds); None: all of them."""
+
+
+@runtime_checkable
 class SupportsMemoryPressure(Protocol):
     """A source with dispensable buffers."""
 

@@ -21,7 +21,7 @@ from agent.errors import RebalanceAgentError
 from agent.files import lock_folder
 from agent.hub.recent_records import RecentRecords, read_spool
 from agent.outputs.spool.spool import JsonlSpool, SpoolMark
-from agent.runtime.checkpoint import Checkpoint, forget_origins, keep_copy
+from agent.runtime.checkpoint import Checkpoint, forget_origins, is_of, keep_copy
 from agent.runtime.checkpoint import load as load_checkpoint
 from agent.runtime.checkpoint import save as save_checkpoint
 from agent.runtime.collector import Collector
@@ -96,6 +96,7 @@ class Agent:
         recorded = read_spool(config.samples.spool.dir)
         self._recent = RecentRecords(recorded, watermark_of=self._hub.watermark, now=clock())
         self._pipeline = Pipeline(spool=spool, save=save, recent=self._recent, clock=clock)
+        self._pipeline.restore(found.held)
         self._attach(found.tracker, sources)
         self._forget_departed(found.sources)
         self._outputs = OutputsWiring(config, lambda: spool.mark.seq, self.snapshot)
@@ -252,9 +253,9 @@ class Agent:
             log.info("reloaded")
 
     def sources_not_ready(self) -> list[str]:
-        """Return the names of sources that have not yet read up to now."""
+        """Return the names of sources that have not yet read up to now, all where signals wait."""
         now = self._clock()
-        for source in self._sources:
+        for source in () if self._pipeline.is_waiting else self._sources:
             is_known = source.name in self._ready_sources
             if not is_known and source.health.up and source.watermark(now) >= now - _READY_LAG_S:
                 self._ready_sources.add(source.name)
@@ -355,6 +356,7 @@ def _drop_damaged(found: Checkpoint, sources: Sequence[Source], path: Path) -> C
         found,
         tracker=forget_origins(found.tracker, damaged),
         spool=SpoolMark(seq=found.spool.seq),
+        held=[event for event in found.held if not is_of(event, damaged)],
     )
 
 

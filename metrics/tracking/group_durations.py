@@ -4,8 +4,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from msgspec import Meta
 
 from metrics.model.snapshot import DURATION_BUCKETS_S, Durations, GroupKey
+
+_BUCKETS = len(DURATION_BUCKETS_S) + 1
 
 
 @dataclass(slots=True)
@@ -13,7 +18,9 @@ class GroupEntry:
     """One group's histogram of member episodes, not cumulative, the last bucket open-ended."""
 
     key: GroupKey
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(DURATION_BUCKETS_S) + 1))
+    buckets: Annotated[list[int], Meta(min_length=_BUCKETS, max_length=_BUCKETS)] = field(
+        default_factory=lambda: [0] * _BUCKETS
+    )
     sum_s: float = 0.0
 
 

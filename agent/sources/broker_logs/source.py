@@ -70,6 +70,15 @@ class BrokerLogSource:
         """Return the event time up to which everything has been read."""
         return self._log.watermark(now)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a log has more to be read."""
+        return self._log.is_behind
+
+    def limit_reading(self, to: float | None) -> None:
+        """Read no log on that has been read beyond a time (Unix seconds)."""
+        self._log.limit_reading(to)
+
     def checkpoint(self) -> dict[str, Any]:
         """Return each log's position and the state of its groups."""
         return self._log.checkpoint()

@@ -78,6 +78,16 @@ class StatsSource:
         """Return the event time up to which everything has been read."""
         return self._reader.watermark(now)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a file has more to be read; a socket has no past."""
+        return isinstance(self._reader, FileTail) and self._reader.is_behind
+
+    def limit_reading(self, to: float | None) -> None:
+        """Read no file on that has been read beyond a time (Unix seconds)."""
+        if isinstance(self._reader, FileTail):
+            self._reader.limit_reading(to)
+
     def checkpoint(self) -> dict[str, Any]:
         """Return each file's position and its clients' last observations; a socket has neither."""
         return self._reader.checkpoint()

@@ -11,7 +11,9 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
 
 from agent.sources.lines.timestamps import estimate_arrival
 
@@ -25,6 +27,8 @@ _MANY_LINES = 1 << 14
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """Begin of a log that PowerShell's ``>`` wrote."""
 _HEAD_BYTES = 1024
+_WHOLE = 1 << 62
+"""Offset behind the end of a packed file, whose length is not known without unpacking it."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_SUFFIX = ".gz"
 _PACKING_S = 2.0
@@ -45,16 +49,14 @@ class Place:
 
     device: int
     inode: int
-    head_bytes: int
+    head_bytes: Annotated[int, Meta(ge=0, le=_HEAD_BYTES)]
     """Number of the file's first bytes in the digest ``head``."""
     head: str
-    offset: int
+    offset: Annotated[int, Meta(ge=0, le=_WHOLE)]
 
 
 NOTHING = Place(device=0, inode=0, head_bytes=0, head="", offset=0)
 """The end of no file: each file of a rotated set follows it."""
-_WHOLE = 1 << 62
-"""Offset behind the end of a packed file, whose length is not known without unpacking it."""
 
 
 class Chunk(NamedTuple):

@@ -110,7 +110,12 @@ class FileTail:
         self._finished: dict[tuple[int, int], Place] = {}
         """Files that were read to their end, by device and inode, the newest last."""
         self._scanned_at: float | None = None
-        self._is_short = self._is_behind = self._are_many = False
+        self._is_short = self._are_many = False
+        self._is_behind = True
+        """Whether one of the streams has more; before the first step that is unknown."""
+        self._limit: float | None = None
+        self._is_limited = False
+        """Whether a stream was passed over as it is beyond the limit."""
         self._busy: dict[str, StreamTail] = {}
         """Tails that were read, or added, since `_find_busy` found nothing pending in them."""
 
@@ -122,7 +127,7 @@ class FileTail:
                 await self._step_in_slices(emit, detach)
                 took_s = time.thread_time() - began_at
                 pause_s = min(max(POLL_S, _PAUSE_SHARE * took_s), SCAN_S)
-                await self._pause(0.0 if self._is_behind else pause_s)
+                await self._pause(0.0 if self._is_behind and not self._is_limited else pause_s)
         finally:
             for tail in self._tails.values():
                 tail.follower.close()
@@ -164,10 +169,14 @@ class FileTail:
             yield from self._scan(find(self._config.paths), now, detach)
             self._scanned_at = now
             self._open.try_more()
+        self._is_limited = False
         for tail in list(self._tails.values()):
-            if tail.is_due(now):
+            if self._is_ahead(tail, now):
+                self._is_limited = True
+            elif tail.is_due(now):
                 while self._advance(tail, now, emit, detach) and tail.is_behind and has_time():
-                    pass
+                    if self._is_ahead(tail, now):
+                        break
             yield
         tails: Collection[StreamTail] = self._tails.values()
         self.health.up = not tails or any(tail.fault is None for tail in tails)
@@ -181,6 +190,15 @@ class FileTail:
             return 0.0
         return min((tail.watermark(now) for tail in self._find_busy()), default=now)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a stream has more than was read by the last step, or there was none."""
+        return self._is_behind
+
+    def limit_reading(self, to: float | None) -> None:
+        """Read no stream on that has been read beyond a time (Unix seconds); None: all of them."""
+        self._limit = to
+
     def checkpoint(self) -> dict[str, Any]:
         """Return each stream's place and its parser's state."""
         tails = self._restored | self._tails
@@ -189,6 +207,9 @@ class FileTail:
             for stream, tail in tails.items()
         }
         return {stream: position for stream, position in found.items() if position is not None}
+
+    def _is_ahead(self, tail: StreamTail, now: float) -> bool:
+        return self._limit is not None and tail.is_behind and tail.watermark(now) > self._limit
 
     def _find_busy(self) -> Collection[StreamTail]:
         """Return the tails that may be behind or hold a signal; 20,000 idle ones cost nothing."""

@@ -1,6 +1,7 @@
 import gc
 import logging
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from agent.errors import OutputError
 from agent.outputs.spool.spool import SpoolMark
 from agent.runtime.checkpoint import VERSION, Checkpoint, encode_parts, load, save
+from agent.sources.base import Tick
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.status_track import StatusConfig
@@ -46,11 +48,18 @@ SIGNALS = st.builds(
 )
 
 
-def a_checkpoint(signals: list[Signal], sources: dict[str, dict[str, Any]]) -> Checkpoint:
+def a_checkpoint(
+    signals: list[Signal], sources: dict[str, dict[str, Any]], held: Sequence[Signal | Tick] = ()
+) -> Checkpoint:
     tracker = Tracker(StatusConfig())
     for signal in signals:
         tracker.apply(signal)
-    return Checkpoint(spool=SpoolMark(seq=7, settled=5), tracker=tracker.state(), sources=sources)
+    return Checkpoint(
+        spool=SpoolMark(seq=7, settled=5),
+        tracker=tracker.state(),
+        sources=sources,
+        held=[*held],
+    )
 
 
 @given(st.lists(SIGNALS, max_size=20), st.floats(NOW, NOW + 2000))
@@ -58,7 +67,8 @@ def test_a_tracker_goes_on_from_its_checkpoint_as_if_nothing_had_been(
     tmp_path_factory: pytest.TempPathFactory, signals: list[Signal], now: float
 ) -> None:
     path = tmp_path_factory.mktemp("state") / "checkpoint.json"
-    before = a_checkpoint(signals, {"logs": {"/a.log": msgspec.Raw(b'{"offset":5}')}})
+    held: list[Signal | Tick] = [*signals, Tick(NOW, ("/a.log",))]
+    before = a_checkpoint(signals, {"logs": {"/a.log": msgspec.Raw(b'{"offset":5}')}}, held)
     save(path, before)
     after = load(path)
     assert after == before
@@ -74,7 +84,8 @@ def test_a_file_that_is_written_in_pieces_is_the_checkpoint_as_one(
     tmp_path_factory: pytest.TempPathFactory, signals: list[Signal]
 ) -> None:
     path = tmp_path_factory.mktemp("state") / "checkpoint.json"
-    checkpoint = a_checkpoint(signals, {"logs": {"/a.log": {"offset": 5}}, "proxy": {}})
+    positions = {"logs": {"/a.log": {"offset": 5}}, "proxy": {}}
+    checkpoint = a_checkpoint(signals, positions, signals)
     save(path, checkpoint)
 
     assert path.read_bytes() == msgspec.json.encode(checkpoint)
@@ -186,5 +197,5 @@ def test_a_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="File exists"):
+    with pytest.raises(OutputError, match="is a file, wanted a folder"):
         save(tmp_path / "file" / "checkpoint.json", Checkpoint())

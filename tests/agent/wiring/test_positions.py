@@ -233,6 +233,26 @@ def damage(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"head_bytes":', '"head_bytes":922337203685477580'),
+        ('"offset":', '"offset":-'),
+        ('"buckets":[', '"buckets":[0,'),
+    ],
+)
+def test_a_number_out_of_bounds_is_damage(bench: Bench, old: str, new: str) -> None:
+    bench.run()
+    before = {record.id for record in bench.transitions()}
+    damage(bench.checkpoint, old, new)
+
+    bench.run()
+
+    after = [record.id for record in bench.transitions()]
+    assert (len(after), set(after)) == (4, before)
+    assert bench.checkpoint.with_name("checkpoint.json.corrupt").exists()
+
+
 @pytest.mark.parametrize("key", ['"inode"', '"speakers"', '"offset"'])
 def test_a_damaged_position_doubles_nothing(bench: Bench, key: str) -> None:
     bench.run()

@@ -186,7 +186,7 @@ def test_a_closed_spool_is_free(config: SpoolConfig) -> None:
 def test_a_folder_that_is_a_file_is_a_clear_error(tmp_path: Path) -> None:
     path = tmp_path / "spool"
     path.touch()
-    with pytest.raises(OutputError, match="File exists"):
+    with pytest.raises(OutputError, match="is a file, wanted a folder"):
         a_spool(SpoolConfig(dir=path))
 
 

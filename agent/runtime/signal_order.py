@@ -1,0 +1,114 @@
+"""Signals in the order of their time while a source reads a backlog.
+
+Theory of operation. Sources emit in read order, and the tracker merges several sources' reports
+about one member. At a first start, or after an outage, a client's log may be read to its end before
+a broker's log begins: each event would come twice, in the wrong order. So while a source is behind,
+signals wait until every source has read up to their time, and files that are far ahead are not read
+on. Waiting signals are part of the checkpoint, as the sources' positions are behind them. A source
+that stands still delays the others by `STALL_S` at most.
+"""
+
+import heapq
+import time
+from collections.abc import Callable, Sequence
+
+from agent.sources.base import TICK_S, GroupInspector, Source, SupportsBacklog, Tick
+from metrics.model.signals import Signal, SourceKind
+
+HELD_MAX = 50_000
+"""Signals that wait at most, some 30 MiB: beyond, the oldest half is applied at once."""
+AHEAD_MAX = 10_000
+"""With more of them waiting, files that are ahead of the others are not read on."""
+STALL_S = 60.0
+"""If no source reads on for so long, waiting events are applied."""
+
+
+class SignalOrder:
+    """Passes events on at once, or by their time while a source is behind."""
+
+    def __init__(
+        self,
+        apply: Callable[[Signal | Tick], None],
+        advance: Callable[[float], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``apply`` takes the next event; ``advance`` lets time pass up to it."""
+        self._apply, self._advance, self._monotonic = apply, advance, monotonic
+        self._held: list[tuple[float, int, Signal | Tick]] = []
+        self._number = 0
+        self._backlogs: list[SupportsBacklog] = []
+        self._advanced_to = self._read_to = 0.0
+        self._moved_at = monotonic()
+
+    def attach(self, sources: Sequence[Source]) -> None:
+        """Use the sources of a configuration; a single one has no other to wait for."""
+        members = [source for source in sources if not isinstance(source, GroupInspector)]
+        found = [source for source in members if isinstance(source, SupportsBacklog)]
+        self._backlogs = [*found] if len(members) > 1 else []
+        self._moved_at = self._monotonic()
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether anything waits."""
+        return bool(self._held)
+
+    @property
+    def held(self) -> list[Signal | Tick]:
+        """The waiting events, in order."""
+        return [event for _, _, event in sorted(self._held)]
+
+    def restore(self, held: Sequence[Signal | Tick]) -> None:
+        """Continue with the waiting events of an earlier run."""
+        for event in held:
+            self._push(event)
+
+    def add(self, event: Signal | Tick) -> None:
+        """Take the next event of a source."""
+        if self._is_waiting():
+            self._push(event)
+            if len(self._held) > HELD_MAX:
+                self._release(sorted(self._held)[HELD_MAX // 2][0])
+        else:
+            self.release_all()
+            self._apply(event)
+
+    def release(self, read_to: float) -> None:
+        """Apply events up to a time that every source has read, or all once none is behind."""
+        if read_to != self._read_to:
+            self._read_to, self._moved_at = read_to, self._monotonic()
+        is_stalled = self._monotonic() - self._moved_at > STALL_S
+        if is_stalled or not self._is_waiting():
+            self.release_all()
+        else:
+            self._release(read_to)
+        limit = read_to if len(self._held) > AHEAD_MAX else None
+        for source in self._backlogs:
+            source.limit_reading(limit)
+
+    def forget(self, is_departed: Callable[[SourceKind, str], bool]) -> None:
+        """Drop the signals of origins that no source reads any more."""
+        self._held = [
+            each
+            for each in self._held
+            if isinstance(each[2], Tick) or not is_departed(each[2].source, each[2].member.origin)
+        ]
+        heapq.heapify(self._held)
+
+    def release_all(self) -> None:
+        """Apply all waiting events."""
+        self._release(float("inf"))
+
+    def _is_waiting(self) -> bool:
+        return any(source.is_behind for source in self._backlogs)
+
+    def _push(self, event: Signal | Tick) -> None:
+        self._number += 1
+        heapq.heappush(self._held, (event.at, self._number, event))
+
+    def _release(self, until: float) -> None:
+        while self._held and self._held[0][0] <= until:
+            at, _, event = heapq.heappop(self._held)
+            if at >= self._advanced_to + TICK_S:
+                self._advanced_to = at
+                self._advance(at)
+            self._apply(event)
