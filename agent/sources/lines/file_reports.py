@@ -161,8 +161,9 @@ class FileReports:
         fault = "log_without_members" if counts.needs_member and not counts.members else fault
         if fault is not None and not behind and not counts.is_warned:
             counts.is_warned = True
-            extra = {"path": stream, "lines": counts.client_lines, "hint": _REPLAY}
-            _log.warning(fault, extra=extra)
+            found = self._describe_head(stream) if fault == "log_without_members" else None
+            hint = _REPLAY if found is None else f"found {found}"
+            _log.warning(fault, extra={"path": stream, "lines": counts.client_lines, "hint": hint})
 
     def report_manual(self, stream: str) -> None:
         """Note a consumer whose partitions the application assigns: it is no member of a group."""
@@ -185,16 +186,24 @@ class FileReports:
         del self._waiting[stream]
         if counts is None or counts.members or counts.is_warned:
             return
-        try:
-            with Path(stream).open("rb") as file:
-                if counts.read_bytes < os.fstat(file.fileno()).st_size:
-                    return  # a restart went on in it: its members were printed before
-                found = self.describe(file.read(_HEAD_BYTES))
-        except OSError:  # it is gone, or cannot be read, which the tail reports
-            return
+        found = self._describe_head(stream, counts.read_bytes)
         if found is not None:
             counts.is_muted = counts.is_warned = True
             _log.warning("log_without_members", extra={"path": stream, "hint": f"found {found}"})
+
+    def _describe_head(self, stream: str, read_bytes: int | None = None) -> str | None:
+        """Return what client the head of a file names that shows no member, and the remedy.
+
+        With ``read_bytes``, of a file that was read whole: where a restart went on in it, its
+        members were printed before.
+        """
+        try:
+            with Path(stream).open("rb") as file:
+                if read_bytes is not None and read_bytes < os.fstat(file.fileno()).st_size:
+                    return None
+                return self.describe(file.read(_HEAD_BYTES))
+        except OSError:  # it is gone, or cannot be read, which the tail reports
+            return None
 
     @property
     def _level(self) -> int:

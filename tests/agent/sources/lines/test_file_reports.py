@@ -64,6 +64,19 @@ def test_blind_file_is_warned_of_once_beside_a_good_one(
     assert (reports.files["/good.log"].members, reports.files["/blind.log"].members) == (1, 0)
 
 
+def test_blind_file_is_named_by_its_head(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As kafkajs through console.log, whose fields stand on lines of their own."""
+    log = tmp_path / "app.log"
+    log.write_text("[ConsumerGroup] Consumer has joined the group {\n  groupId: 'pay'\n}\n" * 20)
+    reports = FileReports("logs", (str(log),))
+    reports.describe = describe_consumer
+
+    reports.report_read(str(log), log.stat().st_size, 20, [], behind=False)
+
+    (record,) = caplog.records
+    assert record.__dict__["hint"].startswith("found kafkajs: its logger must keep the fields")
+
+
 def test_file_with_causes_and_no_end_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     reports = FileReports("logs", ("/*.log",))
     cause = signals(says(REBALANCING))
