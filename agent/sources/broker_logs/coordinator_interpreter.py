@@ -106,10 +106,13 @@ class CoordinatorInterpreter:
         if event.rule.action is Action.IGNORE:  # another broker's log goes on with the group
             self.table.unload(name, self)
             return []
+        is_new_here = self.table.has_other_owner(name, self)
         if not self.table.claim(name, self):
             self._forget(name)
             self.table.claim(name, self)
         group = self._group(name, event)
+        if is_new_here and group.group_type == CLASSIC:
+            group.remove_unfinished()
         known = len(group.parties)
         out = self._read(group, event, at)
         self._known += len(group.parties) - known

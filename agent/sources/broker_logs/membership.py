@@ -109,6 +109,14 @@ class CoordinatorGroup:
             self.scan_news = f"{topics} topics to match, {self.topics} before"
         self.patterns, self.topics = patterns, topics
 
+    def remove_unfinished(self) -> None:
+        """Remove members that have joined no generation: the next coordinator loads none of them.
+
+        They join it again, under other member ids.
+        """
+        for party in self.inside:
+            party.out = not party.in_round
+
     def drop(self, party: CoordinatorMember) -> None:
         """Forget a member."""
         self.parties.pop(party.member.member_id or "", None)
@@ -185,6 +193,10 @@ class GroupTable:
         self._moved.discard(name)
         self._owners[name] = reader
         return not is_back
+
+    def has_other_owner(self, name: str, reader: object) -> bool:
+        """Return whether another reader reported on a group last."""
+        return self._owners.get(name, reader) is not reader
 
     def unload(self, name: str, reader: object) -> None:
         """Note that the reader's broker has unloaded a group, unless another owns it by now."""

@@ -14,6 +14,15 @@ CASES: dict[str, tuple[list[str], dict[str, list[int]]]] = {
         ["broker_log:server-1.log", "broker_log:server-2.log"],
         {"m1": [2, 0, 1, 0, 1, 0, 1, 0, 1, 0, 6, 0], "m2": [2, 0, 1, 0, 1, 0, 6, 0]},
     ),
+    # m3 joins at a coordinator that stops, and joins the next one under another member id
+    "broker-coordinator-stops": (
+        ["broker_log:server-1.log", "broker_log:server-3.log"],
+        {
+            "m1": [2, 0, *(1, 0) * 4, 6, 0],
+            "m2": [2, 0, 1, 9, 0, 1, 0, 6, 0],
+            "m3": [2, 0, 6, 0],
+        },
+    ),
     # two workers with different config topics: each assignment has an error, for 29 s; cut
     "connect-config-mismatch": (
         ["logs:w1.log", "logs:w2.log"],
