@@ -497,12 +497,22 @@ have the default heartbeat (3 s), and scaling is repeated. Played once each, and
 | longer session timeout, members frozen for as long as the others' rebalances take | none | none |
 | KIP-848 for classic, heartbeats of half a second, 3.0 s unread in all | none | none |
 | KIP-848 for classic, both with the defaults' heartbeats | 60.0 s | 57.4 s |
+| KIP-848 for classic, three members that work three seconds | 13.0 s | 31.5 s |
+| cooperative for eager, six members that work one second | 25.2 s | 11.2 s |
+| fewer records a poll, polls half full; rebalances, 2 before | 0 | 2 |
 
 A revoke callback runs before the second round. In KIP-848 a partition that moves is unread for half
 of the broker's heartbeat interval: with the defaults (5 s) that is as long as the classic protocol
 took (57.4 s), and no proposal was made. Before the rule of the cooperative assignor counted that
 Java members work between their join and their assignment, it predicted 53 to 55 s where 83 and 89 s
-happened. librdkafka joins again without a poll: the rule is too careful there.
+happened. librdkafka joins again without a poll: the rule is too careful there. Members of KIP-848
+work on while partitions move, and take new ones at their next poll; classic members that notice a
+rebalance at the same time show little of that.
+
+With other numbers than those of the table, played once each, these held: KIP-848 for classic with
+24 partitions and nine members (21.1 s predicted, 25.6 s happened, of 240.4 s), cooperative for
+eager with 24 partitions and six members (311.0 s and 281.2 s, of 409.6 s), the initial delay for
+eight members one second apart and four members 3.5 s apart (1 rebalance each, of 8 and of 4).
 
 Rollouts of six members one by one, then by halves, on a busy machine. What members that leave had
 stays unread until others take it; the rest falls with the number of rebalances, but for the half
