@@ -12,7 +12,7 @@ import click
 
 from agent.cli.spark_exit import spark_exit
 from agent.cli.spark_jars import jars_of_tables
-from agent.config.objectives import read_objectives
+from agent.config.objectives import EXAMPLE, read_objectives
 
 if TYPE_CHECKING:
     from aggregation.spark.report.rules import FailureRule, FigureValues
@@ -83,7 +83,8 @@ _PERIOD = re.compile(r"(\d{4}-\d\d-\d\d):(\d{4}-\d\d-\d\d)")
     "--slo",
     metavar="FILE",
     type=click.Path(dir_okay=False, exists=True, path_type=Path),
-    help="YAML with the target and the budget of groups.",
+    help=f"YAML with objectives of groups, such as '{EXAMPLE}': per cent of the time without "
+    "rebalances, unread time of partitions in 30 days.",
 )
 @click.option(
     "--fail-if",

@@ -21,6 +21,8 @@ from agent.errors import ConfigError
 
 _KEYS = {"target", "budget"}
 _ALL = 100.0
+EXAMPLE = "slo: {payments: {target: 99.9, budget: 2h}}"
+"""A file of one group: the per cent of the time, and unread time of partitions in 30 days."""
 
 
 class ObjectiveConfig(NamedTuple):
@@ -45,7 +47,7 @@ def read_objectives(path: Path) -> list[ObjectiveConfig]:
     unknown = sorted(set(document) - {"slo"})
     entries = document.get("slo")
     if unknown or not isinstance(entries, dict) or not entries:
-        raise ConfigError(f"{path}: wanted the section slo, with a pattern of groups a line")
+        raise ConfigError(f"{path}: wanted objectives by group, such as {EXAMPLE}")
     return [_read(str(name), value, f"{path}: slo.{name}") for name, value in entries.items()]
 
 

@@ -22,8 +22,8 @@ def test_patterns_targets_and_budgets_are_read_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "wanted the section slo"),
-        ("other: {}", "wanted the section slo"),
+        ("", "wanted objectives by group, such as slo: {"),
+        ("other: {}", "wanted objectives by group, such as slo: {"),
         ("slo: {a: 99}", "slo.a: wanted target, budget or both"),
         ("slo: {a: {aim: 99}}", "slo.a: wanted target, budget or both"),
         ("slo: {a: {target: 120}}", "slo.a.target: found 120, wanted per cent"),
