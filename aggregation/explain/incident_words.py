@@ -94,7 +94,7 @@ def costliest(incidents: Sequence[IncidentAnswer]) -> str:
         if unread
         else f"{duration(first.cost.member_seconds)} of its members' time"
     )
-    who = f"{_subject(first)} {_WORDS[first.kind]}".strip()
+    who = f"{_subject(first)} {_words(first)}".strip()
     return f"{who}, {_clock(first.started_at)} ({cost})"
 
 
@@ -117,6 +117,7 @@ def _line(incident: IncidentAnswer) -> str:
         parts.append(f"{verb} for {waiting(incident.waiting_for, incident.members)}")
     parts += _unread(incident)
     parts += lag_growth(incident)
+    parts += clock_steps(incident)
     if incident.reason and incident.kind not in _WITHOUT_REASON:
         parts.append(f'"{shorten(incident.reason, _REASON_CHARS, placeholder=" …")}"')
     if incident.kind == "unknown" and incident.missing:
@@ -131,6 +132,16 @@ def lag_growth(incident: IncidentAnswer) -> list[str]:
         return []
     end = f"caught up at {_clock(cost.caught_up_at)}" if cost.caught_up_at else "not caught up yet"
     return [f"lag from {cost.lag_before:,} to {cost.lag:,} records, {end}"]
+
+
+def clock_steps(incident: IncidentAnswer) -> list[str]:
+    """Return the members with a clock that stepped, and by how much their times are corrected."""
+    rows = incident.detail.get("clock_steps")
+    return [
+        f"the clock of {row['client_id']} on {row['host']} was {duration(abs(row['seconds']))}"
+        f" {'ahead' if row['seconds'] > 0 else 'behind'} from then on: its times are corrected"
+        for row in (rows if isinstance(rows, list) else [])
+    ]
 
 
 def summarize(incident: IncidentAnswer) -> str:

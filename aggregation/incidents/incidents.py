@@ -28,6 +28,7 @@ from aggregation.incidents.refusals import find_refusals
 from aggregation.incidents.restarts import RESTART_S, STOP_S, Stop
 from aggregation.incidents.settings import ClientKind, find_client_kind
 from aggregation.incidents.topic_growth import find_growth
+from aggregation.rebalances.clock_steps import ClockStep, correct_clock_steps
 from aggregation.rebalances.failures import AGAIN_S
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.identities import unify_identities
@@ -122,12 +123,30 @@ def analyze(
     ``now`` is Unix seconds, by default the latest time in the records; an open rebalance lasts
     until then. ``watermark`` is as in `explain_rebalances`.
     """
-    unified = unify_identities(records)  # costs and refusals go by member, too
+    steady = correct_clock_steps(unify_identities(records))
+    unified = steady.records  # costs and refusals go by member, too
     now = latest_time(unified) if now is None else now
     heard = last_heard(unified, watermark)
     known = end_lost_episodes(correct_wrong_times(unified), heard, now)
     rebalances = explain_unified(known, heard, now)
-    return Analysis(rebalances, find_incidents(rebalances, known, now))
+    incidents = find_incidents(rebalances, known, now)
+    return Analysis(rebalances, _name_clock_steps(incidents, steady.steps))
+
+
+def _name_clock_steps(incidents: list[Incident], steps: Sequence[ClockStep]) -> list[Incident]:
+    """Add each step of a clock to the first incident that it touches."""
+    found: dict[str, list[dict[str, object]]] = defaultdict(list)
+    for step in steps:
+        touched = (i for i in incidents if i.ref == step.ref and (i.ended_at or inf) >= step.at)
+        if (first := next(touched, None)) is not None:
+            member = {"client_id": step.member.client_id, "host": step.member.host}
+            found[first.id].append(member | {"seconds": round(step.seconds, 3)})
+    return [
+        replace(each, detail=each.detail | {"clock_steps": found[each.id]})
+        if each.id in found
+        else each
+        for each in incidents
+    ]
 
 
 def recent(analysis: Analysis, since: float) -> Analysis:

@@ -587,12 +587,12 @@ class LineParser:
             stamp = arrival_at if stream.dated_at is None else stream.dated_at
         else:
             stream.dated_at = stamp
-        if stream.last_at is not None and stamp < stream.last_at:
+        last_at = stream.last_at
+        if last_at is not None and stamp < last_at:
             self.counts.ran_back += 1
-            self.counts.ran_back_s = max(self.counts.ran_back_s, stream.last_at - stamp)
-            return stream.last_at
-        stream.last_at = stamp
-        return stamp
+            self.counts.ran_back_s = max(self.counts.ran_back_s, last_at - stamp)
+        stream.last_at = stream.continue_from(stamp)
+        return stream.last_at
 
 
 def _add_tail(pieces: Pieces, block: bytes, begin: int, end: int) -> Pieces:

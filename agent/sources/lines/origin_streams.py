@@ -15,6 +15,10 @@ from metrics.model.signals import Signal
 
 _MAX_ORIGINS = 1_000
 """Streams within one file; the longest silent is evicted first."""
+_STEP_BACK_S = 5.0
+"""Lines of several threads are less out of order; a clock that runs back by more was set."""
+_TICK_S = 0.001
+"""The first line behind a step is later by this: its time alone tells it from the one before."""
 _MAX_PROCESSES = 64
 """Process ids of one origin; a restart begins a new one."""
 
@@ -35,6 +39,21 @@ class OriginStream:
     host: str = ""
     last_at: float | None = None
     dated_at: float | None = None
+    behind_s: float = 0.0
+    """Seconds that its clock has stepped back; its times run on from before."""
+
+    def continue_from(self, stamp: float) -> float:
+        """Return the time of a line, which is never before the last one's.
+
+        A clock that steps back runs on from there, with its own durations, until it has caught up.
+        A line that is a little late, from another thread, has the time of the last one.
+        """
+        if self.last_at is None or stamp >= self.last_at:
+            self.behind_s = 0.0
+            return stamp
+        if stamp + self.behind_s < self.last_at - _STEP_BACK_S:
+            self.behind_s = self.last_at - stamp + _TICK_S
+        return max(stamp + self.behind_s, self.last_at)
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
@@ -42,12 +61,14 @@ class OriginStream:
             "host": self.host,
             "last_at": self.last_at,
             "dated_at": self.dated_at,
+            "behind_s": self.behind_s,
             "interpreter": self.interpreter.state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a `state`."""
         self.last_at, self.dated_at = state["last_at"], state["dated_at"]
+        self.behind_s = state.get("behind_s", 0.0)  # an older release has none
         self.interpreter.restore(state["interpreter"])
 
 

@@ -279,8 +279,25 @@ class TestTimes:
 
         found = reader.feed(log(says(JOINING)) + back, ARRIVAL_AT)
 
-        assert [signal.at for signal in found] == [FIRST_AT, FIRST_AT]
+        assert [signal.at for signal in found] == [FIRST_AT, FIRST_AT + 0.001]
         assert reader.counts.ran_back == 1
+
+    def test_a_clock_that_steps_back_runs_on_until_it_has_caught_up(self) -> None:
+        stamps = ["06:30:00", "06:28:00", "06:28:30", "06:31:00", "06:31:05"]
+        lines = [f"[2026-11-25 {at},000] {says(JOINING)}" for at in stamps]
+
+        found = fed("\n".join(lines).encode() + b"\n", [])
+
+        steps = [round(signal.at - found[0].at, 3) for signal in found]
+        assert steps == [0.0, 0.001, 30.001, 60.0, 65.0]
+
+    def test_a_late_line_of_another_thread_has_the_time_of_the_last_one(self) -> None:
+        stamps = ["06:30:00", "06:29:58", "06:29:59", "06:30:01"]
+        lines = [f"[2026-11-25 {at},000] {says(JOINING)}" for at in stamps]
+
+        found = fed("\n".join(lines).encode() + b"\n", [])
+
+        assert [round(signal.at - found[0].at, 3) for signal in found] == [0.0, 0.0, 0.0, 1.0]
 
     def test_a_clock_that_is_ahead_of_the_arrival_is_not_believed(self) -> None:
         ahead = log(says(REBALANCING)).replace(b"2026-", b"2099-")

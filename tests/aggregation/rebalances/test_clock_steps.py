@@ -1,0 +1,109 @@
+"""Steps of one log's clock: a generation is one moment of all its members."""
+
+import pytest
+from msgspec.structs import replace
+
+from aggregation.explain.incident_words import clock_steps
+from aggregation.incidents.answers import answer_of
+from aggregation.incidents.incidents import analyze
+from aggregation.rebalances.clock_steps import correct_clock_steps
+from metrics.model.sample import Sample
+from metrics.model.signals import Member, Signal, SignalKind, SourceKind
+from tests.aggregation.rebalances.test_rebalances import START, A, B, C, records, round_of
+from tests.metrics.given import signal
+
+ROUNDS = [
+    round_of(number, at, A, B, C, causes={"c": (8, f"subscription has changed to t{number}")})
+    for number, at in ((2, 100.0), (3, 200.0), (4, 300.0))
+]
+
+
+def stepped(signals: list[Signal], member: Member, since: float, seconds: float) -> list[Signal]:
+    """Return what a log shows of it, whose clock is set at an instant; no time runs back."""
+    own = sorted((s for s in signals if s.member == member), key=lambda each: each.at)
+    out, last = [s for s in signals if s.member != member], 0.0
+    behind = 0.0
+    for each in own:
+        at = each.at + (seconds if each.at >= since else 0.0)
+        if at < last and not behind:
+            behind = last - at + 0.001
+        last = at + behind
+        out.append(replace(each, at=last))
+    return out
+
+
+def times(found: list[Sample]) -> list[tuple[str | None, str, str]]:
+    return sorted((each.client_id, each.ts[:19], each.reason or "") for each in found)
+
+
+HISTORY = [*START, *(each for one in ROUNDS for each in one)]
+
+
+@pytest.mark.parametrize("seconds", [120.0, -120.0, 3600.0])
+@pytest.mark.parametrize("member", [A, B, C])
+def test_step_of_a_clock_is_taken_out(member: Member, seconds: float) -> None:
+    wrong = records(*stepped(HISTORY, member, 150.0, seconds))
+
+    steady = correct_clock_steps(wrong)
+
+    assert times(steady.records) == times(records(*HISTORY))
+    assert [step.member.client_id for step in steady.steps] == [member.client_id]
+
+
+def test_step_that_is_taken_back() -> None:
+    rounds = [round_of(number, 100.0 * number, A, B, C) for number in (5, 6, 7)]
+    history = [*HISTORY, *(each for one in rounds for each in one)]
+    there = stepped(history, A, 150.0, 120.0)
+    back = [replace(s, at=s.at - 120.0) if s.member == A and s.at > 550.0 else s for s in there]
+
+    found = correct_clock_steps(records(*back))
+
+    assert times(found.records) == times(records(*history))
+
+
+def test_member_that_is_slow_to_sync_or_to_join_has_no_other_clock() -> None:
+    """It sent its join with the others, and its own stall delays its sync each time."""
+    slow = [
+        replace(each, at=each.at + 40.0)
+        if each.member == B and each.kind is SignalKind.SYNC and each.at > 50.0
+        else each
+        for each in HISTORY
+    ]
+    late = [*HISTORY, *round_of(5, 400.0, A, B, C, joins={"b": 440.0})]
+
+    for history in (slow, late):
+        given = records(*history)
+        assert correct_clock_steps(given) == (given, [])
+
+
+def test_follower_that_joins_a_generation_again_has_no_other_clock() -> None:
+    again = [
+        signal(kind, at, B, generation=generation)
+        for generation, at in ((2, 130.0), (3, 230.0))
+        for kind in (SignalKind.JOIN, SignalKind.SYNC)
+    ]
+    given = records(*HISTORY, *again)
+
+    assert correct_clock_steps(given).steps == []
+
+
+def test_one_generation_is_no_proof() -> None:
+    given = records(*stepped(HISTORY, A, 250.0, 120.0))
+
+    assert correct_clock_steps(given).steps == []
+
+
+def test_times_of_the_wire_are_not_moved() -> None:
+    wire = [replace(each, source=SourceKind.WIRE) if each.member == A else each for each in HISTORY]
+    given = records(*stepped(wire, replace(A), 150.0, 120.0))
+
+    assert correct_clock_steps(given).steps == []
+
+
+def test_incident_names_the_clock_that_stepped() -> None:
+    found = analyze(records(*stepped(HISTORY, A, 150.0, 120.0))).incidents
+
+    (named,) = [each for each in found if "clock_steps" in each.detail]
+    assert named.detail["clock_steps"] == [{"client_id": "a", "host": "h-a", "seconds": 120.0}]
+    words = ["the clock of a on h-a was 2 min ahead from then on: its times are corrected"]
+    assert clock_steps(answer_of(named)) == words
