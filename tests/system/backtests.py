@@ -509,10 +509,13 @@ happened. librdkafka joins again without a poll: the rule is too careful there. 
 work on while partitions move, and take new ones at their next poll; classic members that notice a
 rebalance at the same time show little of that.
 
-With other numbers than those of the table, played once each, these held: KIP-848 for classic with
-24 partitions and nine members (21.1 s predicted, 25.6 s happened, of 240.4 s), cooperative for
-eager with 24 partitions and six members (311.0 s and 281.2 s, of 409.6 s), the initial delay for
-eight members one second apart and four members 3.5 s apart (1 rebalance each, of 8 and of 4).
+With other numbers than those of the table, played once each, these held: static membership for four
+members with 20 partitions (82.1 s predicted, 82.5 s happened, of 103.3 s), a session timeout of 6 s
+for five members that freeze for 9 s (59.8 s and 54.2 s, of 93.1 s), a poll interval of 5 s for five
+members that work for 6 s (68.5 s and 72.0 s, of 74.3 s), KIP-848 for classic with 24 partitions and
+nine members (21.1 s and 25.6 s, of 240.4 s), cooperative for eager with 24 partitions and six
+members (311.0 s and 281.2 s, of 409.6 s), the initial delay for eight members one second apart and
+four members 3.5 s apart (1 rebalance each, of 8 and of 4).
 
 Rollouts of six members one by one, then by halves, on a busy machine. What members that leave had
 stays unread until others take it; the rest falls with the number of rebalances, but for the half
@@ -526,6 +529,7 @@ rebalances alone.
 | 15 s | 12 | 4 | 4 | 184.1 s | 82.7 s | 54.9 s |
 | 15 s | 12 | 4 | 4 | 28.3 s | 24.7 s | 26.8 s |
 | 15 s, four members | 8 | 4 | 4 | 28.2 s | 25.3 s | 26.0 s |
+| 30 s, members work 1 s | 12 | 4 | 4 | 19.6 s | 13.6 s | 16.1 s |
 | 1.5 s | 6 | 2 | 2 | 36.9 s | 36.9 s | 41.0 s |
 | 1.5 s | 6 | 2 | 2 | 32.7 s | 32.7 s | 39.8 s |
 
