@@ -24,7 +24,6 @@ from agent.sources.lines.copied_margins import (
     remove_fences,
 )
 from agent.sources.lines.envelope import Unwrapper, date_line
-from agent.sources.lines.inspected_objects import has_inspected, join_inspected
 from agent.sources.lines.json_entry import decode, split_export
 from agent.sources.lines.log_file import UTF_16
 from agent.sources.lines.record_dumps import Split, find_dump
@@ -198,7 +197,6 @@ _COPIES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes], bytes]], ...] = 
     ),
     (lambda data: any(found in data for found, _ in _TYPOGRAPHY), _replace_typography),
     (_has_escaped_ends, _replace_escapes),
-    (has_inspected, join_inspected),
 )
 """What a copy of a log shows, and how it is changed back."""
 

@@ -1,10 +1,11 @@
-"""Records of pino-pretty: a message, and below it one indented line for each field.
+"""Records over several lines: a message, and below it one indented line for each field.
 
 Theory of operation. Only the lines of fields hold what finds a client, such as its group, and only
 the head holds the message and the time. So a field's line is joined with the lines around it, up to
-the next line that is not indented, to the form that the same tool prints with ``singleLine``: the
-message and one object behind it. Its errors are below the line in that form, too. A record that
-arrives in pieces is joined again with each of them.
+the next line that is not indented, to the form that pino-pretty prints with ``singleLine``: the
+message and one object behind it. Its errors are below the line in that form, too. Node prints
+objects so (inspected_objects.py), behind a message or alone. A record that arrives in pieces is
+joined again with each of them.
 
 Source: https://github.com/pinojs/pino-pretty/blob/v13.2.0/lib/pretty.js
 """
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from agent.sources.lines.dialect import LogEvent, Rule
 from agent.sources.lines.envelope import LogEntry
+from agent.sources.lines.inspected_objects import join_inspected
 from agent.sources.lines.json_entry import decode
 
 INDENT = b"    "
@@ -30,6 +32,10 @@ _LINES_BELOW, _RECORD_BYTES = 2_048, 1 << 16
 Read = Callable[[bytes], list[str]]
 Unwrap = Callable[[bytes], Iterable[LogEntry]]
 _FIELD = re.compile(r" {4}([A-Za-z_$][\w.$@-]{0,63}): (.*)", re.DOTALL)
+_OF_NODE = "  "
+"""Before each field of an object that Node prints."""
+_FIELD_OF_NODE = re.compile(r" {2,4}'?[\w.@-]{1,64}'?: ")
+_HEAD_OF_NODE = re.compile(r"(?:^|\s)\{\s*$")
 _HEAD = re.compile(
     r"(?:^|[\s\]])(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL|USERLVL)(?: \([^)\n]{1,255}\))?: "
 )
@@ -55,6 +61,8 @@ class FieldRecords:
         """Begin a file."""
         self.is_open = False
         """The last block ended within a record, which the next one may continue."""
+        self.indent = INDENT
+        """What the fields of the record begin with."""
         self._rule: Rule | None = None
         self._head, self._lines = "", list[str]()
         self._origin = ("", "")
@@ -72,7 +80,7 @@ class FieldRecords:
         if place.number != self._number:
             self._number = place.number
             self._ends.clear()
-        is_below = _is_indented(entry.text)
+        is_below = entry.text.startswith(_OF_NODE)
         if is_below and place.start < self._ends.get(origin, 0):
             return entry
 
@@ -86,10 +94,22 @@ class FieldRecords:
             return entry
         self._origin = origin
         self._read_below(place, read)
-        record = join_record(self._head, self._lines)
+        joined = self._join(entry, unwrap)
         if not self.is_open:
             self._lines.clear()
-        return entry if record is None else replace(entry, text=record)
+        return joined
+
+    def _join(self, entry: LogEntry, unwrap: Unwrap) -> LogEntry:
+        if self.indent == INDENT:
+            record = join_record(self._head, self._lines)
+            return entry if record is None else replace(entry, text=record)
+        text = "\n".join((self._head, *self._lines, "}"))
+        found = join_inspected(text.encode())
+        if b"\n" in found:
+            return entry
+        inner = next(iter(unwrap(found)), entry)
+        at = entry.at if inner.at is None else inner.at
+        return replace(inner, at=at, origin=entry.origin, host=entry.host, pid=entry.pid)
 
     def is_repeated(self, event: LogEvent | None) -> bool:
         """Return whether the same rule has read less of the record before."""
@@ -102,13 +122,14 @@ class FieldRecords:
         is_headless = (place.number, place.start) == self._headless_end
         near = [] if is_headless else place.above.splitlines()[-_LINES_ABOVE:]
         lines = [text, *(each for line in reversed(near) for each in read(line))]
-        above = list(takewhile(_is_indented, lines))
-        head = [*lines, ""][len(above)]
-        if _HEAD.search(head) is None:
-            self._headless_end = (place.number, line_end)
-            return False
-        self._head, self._lines, self._rule = head, above[::-1], None
-        return True
+        for self.indent, is_head in ((INDENT, _HEAD), (_OF_NODE.encode(), _HEAD_OF_NODE)):
+            above = list(takewhile(self._is_indented, lines))
+            head = [*lines, ""][len(above)]
+            if is_head.search(head) is not None:
+                self._head, self._lines, self._rule = head, above[::-1], None
+                return True
+        self._headless_end = (place.number, line_end)
+        return False
 
     def _read_below(self, place: FieldPlace, read: Read) -> None:
         """Add the lines behind a line of the record."""
@@ -118,7 +139,7 @@ class FieldRecords:
         for line in islice(_split_lines(place.block, at, place.end), _LINES_BELOW):
             texts = read(line)
             size += len(line)
-            if size > _RECORD_BYTES or not all(map(_is_indented, texts)):
+            if size > _RECORD_BYTES or not all(map(self._is_indented, texts)):
                 self.is_open = False
                 break
             self._lines += texts
@@ -126,15 +147,14 @@ class FieldRecords:
         del self._lines[_LINES_BELOW:]
         self._ends[self._origin] = at
 
+    def _is_indented(self, text: str) -> bool:
+        """Return whether a line belongs to the record above it."""
+        return text.startswith(self.indent.decode())
+
 
 def is_field(text: str) -> bool:
     """Return whether a line may be one of a field."""
-    return _is_indented(text) and _FIELD.match(text) is not None
-
-
-def _is_indented(text: str) -> bool:
-    """Return whether a line belongs to the record above it."""
-    return text.startswith("    ")
+    return text.startswith(_OF_NODE) and bool(_FIELD.match(text) or _FIELD_OF_NODE.match(text))
 
 
 def _split_lines(block: bytes, start: int, end: int) -> Iterator[bytes]:

@@ -25,12 +25,6 @@ _DEEP = re.compile(r"\[(?:Array|Object)\]|\bundefined\b")
 """What is printed for values deep within an object, and for none."""
 _BARE_NAME = re.compile(r"([{,]\s*)([A-Za-z_$][\w$]*):")
 _QUOTES = "'\"`"
-_SAMPLE_BYTES = 1 << 14
-
-
-def has_inspected(head: bytes) -> bool:
-    """Return whether a text has such an object with a message, or behind one."""
-    return any(map(_is_entry, _OBJECT.finditer(head[:_SAMPLE_BYTES])))
 
 
 def join_inspected(data: bytes) -> bytes:

@@ -355,7 +355,7 @@ class LineParser:
         finder.begin(block, end, repeated)
         while start < end:
             if records.is_open:  # does it go on?
-                records.is_open = block.startswith(INDENT, start)
+                records.is_open = block.startswith(records.indent, start)
             if not pieces and not self._reads_next and not records.is_open:
                 found = finder.find_next(start)
                 if found is None:

@@ -61,6 +61,8 @@ _CONNECT = rb"\bKafkaBasedLog\b"
 _TELEGRAF = (
     rb"\[inputs\.kafka_consumer|Loaded inputs: (?:[\w.]{1,64} ){0,64}kafka_consumer(?:_legacy)?\b"
 )
+_KAFKA_NODE = rb"/kafka-node/lib/|\bkafka-node:[A-Z]"
+_PATHWAY = rb"read_snapshot method with reader Kafka"
 _WATERMILL = rb"\bkafka_consumer_uuid\b"
 _FRAMEWORKS = (
     rb"\.camel\.component\.kafka|\b(?:akka|pekko)\.kafka|\bkafka\.pubsub\.|nifi\.processors\.kafka"
@@ -116,6 +118,7 @@ _MARKS = (
         f"Kafka's Java client, muted or of another kind: set the logger {_JAVA} to INFO",
     ),
     (_TELEGRAF, f"Telegraf, whose client sarama logs no rebalance: {_WIRE}"),
+    (_KAFKA_NODE, f"kafka-node, whose log shows no member of its group: {_WIRE}"),
     (_WATERMILL, f"Watermill, whose client sarama logs no rebalance: {_WIRE}"),
     (
         rb"consumergroup/|\[sarama\]|Rebalanced: &\{Type:|client/metadata fetch|a server: The pro",
@@ -130,6 +133,13 @@ _MARKS = (
     (rb"[\s(]join[- ]state ", _WITH_DEBUG),
     _CLICKHOUSE,
     _VECTOR,
+    (
+        _PATHWAY,
+        (
+            "Pathway, which wraps librdkafka: set debug=cgrp in rdkafka_settings, and Python's "
+            "logging to DEBUG"
+        ),
+    ),
     (rb"\[quixstreams\] :", f"Quix Streams, which wraps {_AT_DEFAULT_LEVEL}"),
     (
         (
@@ -141,8 +151,8 @@ _MARKS = (
     (
         rb"kafkajs|\[ConsumerGroup\] |\[Runner\] The group|Response Heartbeat\(key: 12,",
         (
-            "kafkajs: its logger must keep the fields groupId and memberId, on the line of the "
-            f"message, and be at INFO, else {_WIRE}"
+            "kafkajs: its logger must keep the fields groupId and memberId, and be at INFO, "
+            f"else {_WIRE}"
         ),
     ),
     (
@@ -190,6 +200,8 @@ _CONSUMERS = re.compile(
             _FRAMEWORKS,
             _TELEGRAF,
             _WATERMILL,
+            _PATHWAY,
+            _KAFKA_NODE,
             _CONNECT,
             rb"StorageKafka2? \(|vector::sources::kafka|Internal log \[librdkafka: ",
             rb"io\.micronaut\.configuration\.kafka|consumergroup/|\[quixstreams\] :",

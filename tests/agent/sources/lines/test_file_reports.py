@@ -65,9 +65,8 @@ def test_blind_file_is_warned_of_once_beside_a_good_one(
 
 
 def test_blind_file_is_named_by_its_head(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """As kafkajs through console.log, whose fields stand on lines of their own."""
     log = tmp_path / "app.log"
-    log.write_text("[ConsumerGroup] Consumer has joined the group {\n  groupId: 'pay'\n}\n" * 20)
+    log.write_text('INFO [ConsumerGroup] Consumer has joined the group {"groupId": "pay"}\n' * 20)
     reports = FileReports("logs", (str(log),))
     reports.describe = describe_consumer
 

@@ -112,6 +112,54 @@ def test_kafkajs_is_read_where_node_prints_its_fields(layout: str) -> None:
     assert {each.member.member_id for each in found} == {MEMBER}
 
 
+def live(*pieces: bytes) -> list[tuple[str, float, str | None]]:
+    """Return what a log shows as it comes: each signal's word, seconds and member."""
+    reader = parser()
+    found = [signal for piece in pieces for signal in reader.feed(piece, 2e9)] + reader.flush()
+    shown = [each for each in found if not is_report(each)]
+    return [(got([each])[0], round(each.at % 60, 3), each.member.member_id) for each in shown]
+
+
+WANTED = [("sync", 1.143, MEMBER), ("1", 2.143, MEMBER), ("sync", 5.143, MEMBER)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_kafkajs_is_read_as_node_prints_it(layout: str) -> None:
+    assert live(LAYOUTS[layout].encode()) == WANTED
+
+
+@pytest.mark.parametrize("prefix", ["orders-1  | ", "2026-11-27T11:27:00.000000000Z stdout F "])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_kafkajs_is_read_as_node_prints_it_in_a_container(layout: str, prefix: str) -> None:
+    lines = LAYOUTS[layout].splitlines(keepends=True)
+
+    found = live("".join(prefix + line for line in lines).encode())
+
+    assert [(word, member) for word, _, member in found] == [(w, m) for w, _, m in WANTED]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_objects_of_two_containers_may_interleave(layout: str) -> None:
+    lines = LAYOUTS[layout].splitlines(keepends=True)
+    text = "".join(f"a-1  | {each}b-1  | {each.replace('p-1', 'p-2')}" for each in lines)
+
+    assert [word for word, *_ in live(text.encode())] == [word for word, *_ in WANTED for _ in "ab"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 1000])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_pieces_of_what_node_prints_show_the_same_rebalance(layout: str, size: int) -> None:
+    data = LAYOUTS[layout].encode()
+
+    found = live(*(data[at : at + size] for at in range(0, len(data), size)))
+
+    assert list(dict.fromkeys(found)) == WANTED
+
+
+def test_objects_of_node_have_their_own_times_as_they_come() -> None:
+    assert live(_OBJECTS)[-1] == ("2", 36.603, None)
+
+
 def test_object_behind_another_programs_message_stays() -> None:
     data = b"Server listens {\n  port: 8080,\n  host: '::'\n}\n"
 
