@@ -38,7 +38,9 @@ _PERIOD = re.compile(r"(\d{4}-\d\d-\d\d):(\d{4}-\d\d-\d\d)")
 @click.option(
     "--output", required=True, metavar="DIR", type=_FOLDER, help="Where page and tables go."
 )
-@click.option("--from", "first", type=_DAY, help="First day, UTC [default: the first there is]")
+@click.option(
+    "--from", "first", type=_DAY, help="First day, of --timezone [default: the first there is]"
+)
 @click.option("--to", "last", type=_DAY, help="Last day, included [default: the last there is]")
 @click.option(
     "--days",

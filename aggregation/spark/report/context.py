@@ -100,6 +100,8 @@ def load_context(
     with table_lock(manifest_of(tables).folder, notify):
         store.update(notify)
     days = past_days(store.days(), datetime.now(UTC).date(), notify)
+    if request.zone != "UTC":
+        days = days_in_zone(store, days, request.zone)
     period = _period(days, request)
     other = _comparison(period, request)
     history = Period(period.first - timedelta(HISTORY_DAYS), period.first - timedelta(1))
@@ -122,6 +124,15 @@ def _with_history(
     """Return the daily rows, which reach back before the period."""
     daily = PreAggregation.DAILY
     return {daily: store.rollups_of(by, period, history)[daily]}
+
+
+def days_in_zone(store: RollupStore, days: Sequence[date], zone: str) -> Sequence[date]:
+    """Return UTC days with those of a zone on which something of the first or last one began."""
+    ends = F.col("day").isin(list({*days[:1], *days[-1:]}))
+    local = F.to_date(F.from_utc_timestamp("started_at", zone)).alias("day")
+    begun = [frame.where(ends).select(local) for frame in (store.rebalances(), store.incidents())]
+    found = union(*begun).distinct().collect()
+    return sorted({*days, *(row.day for row in found)})
 
 
 def rollups_in_zone(store: RollupStore, zone: str) -> DataFrame:
@@ -236,9 +247,8 @@ def _period(seen: Sequence[date], request: ReportRequest) -> Period:
         first = last - timedelta(days=request.length - 1)
     period = Period(first, last)
     if not any(period.first <= day <= period.last for day in days):
-        raise SparkJobError(
-            f"no records on the asked days: the tables hold {days[0]} to {days[-1]} (UTC)"
-        )
+        held = f"{days[0]} to {days[-1]} ({request.zone})"
+        raise SparkJobError(f"no records on the asked days: the tables hold {held}")
     return period
 
 

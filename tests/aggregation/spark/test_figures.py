@@ -24,6 +24,7 @@ from aggregation.spark.report.context import (
     ReportContext,
     ReportRequest,
     context_of,
+    days_in_zone,
     rollups_in_zone,
 )
 from aggregation.spark.report.section import Section
@@ -186,6 +187,14 @@ def test_days_and_hours_are_those_of_the_zone(store: RollupStore) -> None:
     assert {row.bucket for row in hours} >= {5, 14, 19, 23}
     kept = store.rollups().where("what = 'member'")
     assert rollups_in_zone(store, "Asia/Kolkata").where("what = 'member'").count() == kept.count()
+
+
+def test_days_of_a_zone_reach_beyond_the_first_and_last_of_utc(store: RollupStore) -> None:
+    """At midnight of London it is another day elsewhere."""
+    before, after = date(2025, 11, 24), date(2025, 11, 25)
+    assert days_in_zone(store, [before], "Europe/Berlin") == [before, after]
+    assert days_in_zone(store, [after], "America/New_York") == [before, after]
+    assert days_in_zone(store, [before], "America/New_York") == [before]
 
 
 def test_longest_rebalance_is_exact(context: ReportContext) -> None:
