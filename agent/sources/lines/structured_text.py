@@ -136,6 +136,8 @@ def _write(value: Any) -> str:
         return str(value)[:_MAX_CHARS]
     if not value:
         return ""
+    if isinstance(value, dict) and isinstance(value.get("Message"), str):  # franz-go's kerr.Error
+        return ": ".join(filter(None, (value["Message"], str(value.get("Description", "")))))
     return msgspec.json.encode(value).decode()[:_MAX_CHARS]
 
 

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from agent.sources.lines.structured_text import structure
@@ -34,6 +36,19 @@ def test_fields_of_json_give_the_same_text_in_any_order() -> None:
     }
 
     assert structure("heartbeat errored", "INFO", fields) == TEXT
+
+
+def test_error_that_a_logger_writes_as_an_object_is_written_as_go_does() -> None:
+    """As Centrifugo 6, by zerolog's Interface."""
+    line = (
+        '{"level":"info","consumer":"orders","group":"g","err":{"Message":"REBALANCE_IN_PROGRESS",'
+        '"Code":27,"Retriable":false,"Description":"it is rebalancing"},'
+        '"time":"2026-11-27T14:58:10Z","message":"heartbeat errored"}'
+    )
+
+    found = structure("heartbeat errored", "info", json.loads(line))
+
+    assert found == f"{TEXT}, consumer: orders"
 
 
 @pytest.mark.parametrize("line", ["no field at all", "", '{"broken', "a sentence: with a colon"])
