@@ -3,6 +3,7 @@
 Source: incidents.md section 6.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from textwrap import shorten
@@ -12,6 +13,11 @@ from aggregation.incidents.answers import IncidentAnswer, MemberAnswer, WaitAnsw
 from metrics.model.sample import parse_time
 from metrics.model.signals import streams_thread
 
+_OF_EACH_JOIN = re.compile(
+    r"\bre-join with the given member-id\b|\bMEMBER_ID_REQUIRED$|^joins with member epoch 0$"
+    r"|^transitioned from UNSUBSCRIBED to JOINING$|with unknown member id joins\b"
+)
+"""Words of clients and brokers for any new member: a step of the protocol, no reason."""
 _NAMES_MAX = 3
 _REASON_CHARS = 100
 _SEVERAL = 2
@@ -118,8 +124,8 @@ def _line(incident: IncidentAnswer) -> str:
     parts += _unread(incident)
     parts += lag_growth(incident)
     parts += clock_steps(incident)
-    if incident.reason and incident.kind not in _WITHOUT_REASON:
-        parts.append(f'"{shorten(incident.reason, _REASON_CHARS, placeholder=" …")}"')
+    if (reason := reason_of(incident)) is not None:
+        parts.append(f'"{shorten(reason, _REASON_CHARS, placeholder=" …")}"')
     if incident.kind == "unknown" and incident.missing:
         parts.append(f"would show it: {', '.join(incident.missing)}")
     return "; ".join(parts)
@@ -132,6 +138,14 @@ def lag_growth(incident: IncidentAnswer) -> list[str]:
         return []
     end = f"caught up at {_clock(cost.caught_up_at)}" if cost.caught_up_at else "not caught up yet"
     return [f"lag from {cost.lag_before:,} to {cost.lag:,} records, {end}"]
+
+
+def reason_of(incident: IncidentAnswer) -> str | None:
+    """Return the words of the cause, unless its summary has them or each join has the same."""
+    reason = incident.reason
+    if not reason or incident.kind in _WITHOUT_REASON or _OF_EACH_JOIN.search(reason):
+        return None
+    return None if reason in summarize(incident) else reason
 
 
 def clock_steps(incident: IncidentAnswer) -> list[str]:

@@ -19,7 +19,7 @@ from aggregation.incidents.drafts import Draft
 from aggregation.incidents.follow_ups import is_follow_up, is_in_loop
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
 from aggregation.incidents.openings import is_passing, open_draft
-from aggregation.incidents.places import place_key, replaces
+from aggregation.incidents.places import is_other_release, place_key, replaces
 from aggregation.incidents.presence import AwayMember, Presence, find_first_notes
 from aggregation.incidents.restarts import RESTARTS, STOP_S, RestartHistory, Stop
 from aggregation.incidents.waiting import find_vain_wait, find_waits
@@ -369,12 +369,14 @@ class GroupHistory:
 
     def _note_surge(self, cause: Cause, draft: Draft, names: Mapping[str, int]) -> None:
         gone = cause.member
-        if cause.at - self.members.arrived_at.get(gone.key, float("-inf")) <= SURGE_S:
-            return
+        came_at = self.members.arrived_at.get(gone.key, float("-inf"))
+        is_young = cause.at - came_at <= SURGE_S
         is_shared = names.get(gone.client_id, 0) - (gone.key in self.members.present) > 1
         for arrived, at in self.members.arrived_at.items():
             member = self.members.present.get(arrived)
             if member is None or arrived == gone.key or not 0 <= cause.at - at <= SURGE_S:
+                continue
+            if is_young and not is_other_release(member, gone):
                 continue
             if replaces(member, gone, is_shared=is_shared):
                 self._surge(member, at, cause, draft)

@@ -3,7 +3,8 @@
 Theory of operation. A process that restarts has a new member id; its place stays. The place is the
 first of these that both have: the ``group.instance.id``; the client id, where one member has it;
 the host, where client ids repeat; host and client id without generated parts, where the host is
-a pod of a Deployment. Without such a host only the client id or instance id counts.
+a pod of a Deployment; the same of the client id alone, where a pod's name is a part of it. Without
+such names only the client id or instance id counts.
 
 Source: incidents.md 1a.3.
 """
@@ -16,7 +17,7 @@ from metrics.model.signals import streams_thread
 
 _SAFE = "[bcdfghjklmnpqrstvwxz2456789]"
 # https://github.com/kubernetes/apimachinery/blob/v0.30.0/pkg/util/rand/rand.go
-_POD_SUFFIX = re.compile(rf"-{_SAFE}{{6,10}}-{_SAFE}{{5}}$")
+_POD_SUFFIX = re.compile(rf"-({_SAFE}{{6,10}})-{_SAFE}{{5}}$")
 _GENERATED = re.compile(
     rf"(-{_SAFE}{{6,10}}-{_SAFE}{{5}}|-[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}|[-_]?\d+)"
     r"(?=$|-StreamThread-)"
@@ -46,8 +47,20 @@ def replaces(arrived: MemberRef, gone: MemberRef, *, is_shared: bool) -> bool:
     return _workload(arrived) == _workload(gone) is not None
 
 
+def is_other_release(arrived: MemberRef, gone: MemberRef) -> bool:
+    """Check that two pods are of different ReplicaSets: their Deployment was changed."""
+    found = [
+        {pod[1] for name in (each.host, each.client_id) if (pod := _POD_SUFFIX.search(name))}
+        for each in (arrived, gone)
+    ]
+    return all(found) and found[0].isdisjoint(found[1])
+
+
 @lru_cache(maxsize=4096)  # as above
 def _workload(member: MemberRef) -> tuple[str, str] | None:
-    """Return host and client id without their generated parts; None for a host that is no pod."""
+    """Return host and client id without their generated parts; None where neither is a pod's."""
     base = _POD_SUFFIX.sub("", member.host)
-    return None if base == member.host else (base, _GENERATED.sub("", member.client_id))
+    if base == member.host and _POD_SUFFIX.search(member.client_id) is None:
+        return None
+    is_pod = base != member.host
+    return base if is_pod else "", _GENERATED.sub("", member.client_id)

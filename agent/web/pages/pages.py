@@ -24,7 +24,7 @@ from agent.web.pages.group import (
     incident_content,
 )
 from agent.web.pages.overview import MAX_CARDS, SHOWS, SORTS, OverviewQuery, overview
-from aggregation.explain.incident_words import summarize
+from aggregation.explain.incident_words import reason_of, summarize
 from aggregation.incidents.answers import IncidentAnswer, WaitAnswer
 from metrics.exporters.exposition import AgentStats, FileStats, SourceStats
 from metrics.model.sample import Sample, SampleKind, format_time, parse_time
@@ -159,6 +159,7 @@ def _frame(seen: Seen) -> dict[str, Any]:
         "version_shown": seen.version,
         "parse": parse_time,
         "summarize": summarize,
+        "reason_of": reason_of,
         "took": _took,
         "longest_waits": _longest_waits,
         "length": _length,
@@ -208,7 +209,14 @@ def _parse_instant(text: str) -> float | None:
 
 
 def _status_of(incident: IncidentAnswer) -> RebalanceStatus | None:
+    """Return the status of an incident's cause; no user has requested that a process is killed."""
+    ends = {each.how for each in incident.departures}
+    if incident.kind in _OF_PROCESSES and ends == {"expired"}:
+        return RebalanceStatus.UNKNOWN_MEMBER
     return None if incident.status is None else BY_LABEL.get(incident.status)
+
+
+_OF_PROCESSES = {"restart", "rollout", "crash_loop"}
 
 
 def _took(incident: IncidentAnswer) -> float:

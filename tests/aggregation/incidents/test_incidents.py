@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from aggregation.explain.incident_words import lag_growth, summarize
+from aggregation.explain.incident_words import lag_growth, reason_of, summarize
 from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import analyze, recent
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
@@ -1569,3 +1569,88 @@ def test_source_of_the_cause_is_one_of_the_incidents() -> None:
 def test_kind_of_clients_is_that_of_the_members(member: Member, kind: ClientKind) -> None:
     (found,) = incidents(*round_of(2, 100.0, member, B))
     assert found.client_kind is kind
+
+
+class TestPodNames:
+    """Client ids that are the names of a Deployment's pods, on hosts of any name."""
+
+    OLD, NEWS = (
+        [
+            Member(cluster="k", group="g", client_id=f"app-{tag}", origin=tag, host=f"node-{n}")
+            for n, tag in enumerate(tags)
+        ]
+        for tags in (
+            ("7d9f8b6c5d-bcdfg", "7d9f8b6c5d-hjklm"),
+            ("5c4d7b9f6f-bbcdf", "5c4d7b9f6f-ghjkl"),
+        )
+    )
+
+    def test_wave_of_new_pods_before_the_old_ones_leave_is_one_rollout(self) -> None:
+        """maxSurge: no workload label links them."""
+        old, new = self.OLD, self.NEWS
+        history = [
+            *round_of(1, 0.0, *old, causes=dict.fromkeys((m.client_id for m in old), NEW)),
+            *round_of(2, 100.0, *old, new[0], causes={new[0].client_id: NEW}),
+            left(110.0, old[0], "closed"),
+            *round_of(3, 111.0, old[1], new[0]),
+            *round_of(4, 120.0, old[1], *new, causes={new[1].client_id: NEW}),
+            left(130.0, old[1], "closed"),
+            *round_of(5, 131.0, *new),
+        ]
+
+        (_, found) = analyze(records(*history)).incidents
+
+        assert found.kind is K.ROLLOUT
+        assert len(found.rebalances) == 4
+
+    def test_young_pods_of_one_release_that_come_and_go_are_scaling(self) -> None:
+        old, _ = self.OLD
+        come = replace(old, client_id="app-7d9f8b6c5d-npqrs", origin="n", host="node-9")
+        history = [
+            *round_of(1, 0.0, old, A, causes={old.client_id: NEW, "a": NEW}),
+            *round_of(2, 50.0, old, come, A, causes={come.client_id: NEW}),
+            left(60.0, old, "closed"),
+            *round_of(3, 61.0, come, A),
+        ]
+
+        found = analyze(records(*history)).incidents
+
+        assert [each.kind for each in found[1:]] == [K.MEMBER_JOINED, K.MEMBER_LEFT]
+
+    def test_numbers_alone_are_no_pods(self) -> None:
+        d = replace(A, client_id="d", origin="d", host="h-d")
+        came = round_of(2, 100.0, A, B, C, d, causes={"d": NEW})
+
+        found = incidents(*came, left(110.0, A, "closed"), *round_of(3, 111.0, B, C, d))
+
+        assert kinds(found) == [(K.MEMBER_JOINED, ["d"]), (K.MEMBER_LEFT, ["a"])]
+
+
+class TestKilledProcesses:
+    def crash(self, number: int, at: float) -> list[Signal]:
+        """Return an expiry of C that the others notice, and its return as a new process."""
+        new = replace(C, member_id=f"c-{number}")
+        return [
+            *round_of(2 * number, at, A, B),
+            *round_of(2 * number + 1, at + 10.0, A, B, new, causes={"c": NEW}),
+        ]
+
+    def test_crash_loop_of_a_killed_process_is_nobodys_request(self) -> None:
+        history = [each for n in (1, 2, 3) for each in self.crash(n, 100.0 * n)]
+
+        found = incidents(*history)[0]
+        answer = answer_of(found)
+
+        assert found.kind is K.CRASH_LOOP
+        assert {each.how for each in answer.departures} == {"expired"}
+        assert reason_of(answer) is None
+
+    def test_step_of_the_protocol_is_no_reason(self) -> None:
+        words = "need to re-join with the given member-id: c-1"
+        d = replace(A, client_id="d", origin="d", host="h-d")
+        came = round_of(2, 100.0, A, B, C, d, causes={"d": (2, words)})
+
+        (found,) = incidents(*came)
+
+        assert found.reason == words
+        assert reason_of(answer_of(found)) is None

@@ -12,14 +12,23 @@ from aggregation.incidents.incidents import analyze
 from aggregation.rebalances.identities import unify_identities
 from metrics.exporters.exposition import AgentStats
 from metrics.model.sample import Sample
-from metrics.model.signals import Member
+from metrics.model.signals import Member, Signal
 from metrics.model.snapshot import Snapshot
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
 from tests.agent.web.pages.scene import BUSY, STUCK, WAITING, scene
 from tests.aggregation.incidents.test_incidents import lags
 from tests.aggregation.live.test_live import INSPECTED
-from tests.aggregation.rebalances.test_rebalances import START, A, B, C, left, records, round_of
+from tests.aggregation.rebalances.test_rebalances import (
+    NEW,
+    START,
+    A,
+    B,
+    C,
+    left,
+    records,
+    round_of,
+)
 from tests.browser import shown
 from tests.metrics.given import raised, run
 
@@ -135,6 +144,25 @@ def test_what_ends_an_ongoing_incident_is_the_first_advice() -> None:
     first, *others = re.findall(r"<li>(.*?)</li>", advice, re.DOTALL)
     assert first.startswith("max.poll.")
     assert others
+
+
+def test_a_crash_loop_of_a_killed_process_is_nobodys_request() -> None:
+    """Nor is the step of the protocol that each new process prints its reason."""
+    history = list[Signal]()
+    for number in (1, 2, 3):
+        again = replace(C, member_id=f"c-{number}")
+        at = 100.0 * number
+        history += round_of(2 * number, at, A, B)
+        history += round_of(2 * number + 1, at + 10.0, A, B, again, causes={"c": NEW})
+
+    text = page(records(*START, *history), now=900.0, minutes=15)
+
+    assert "c crash loop" in text
+    (row,) = re.findall(
+        r"<li>\s*<span class=\"when\">(?:(?!</li>).)*crash loop.*?</li>", text, re.DOTALL
+    )
+    assert "3 UnknownMember" in row
+    assert NEW[1] not in row
 
 
 def test_details_are_written_for_people() -> None:
