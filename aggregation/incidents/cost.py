@@ -20,9 +20,13 @@ from typing import NamedTuple
 from aggregation.incidents.attributes import Attributes, Ownership
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind
+from metrics.model.sample import Outcome
+from metrics.model.status import RebalanceStatus
 
 GONE_S = 600.0
 """A group that nobody is in for longer has ended: its partitions are nobody's loss."""
+_CONSUMER = "consumer"
+"""Groups of KIP-848."""
 SLACK_S = 1.0
 """A revocation may be dated shortly before the first member's status rose."""
 
@@ -68,7 +72,8 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
     starts = [span[0] for span in spans]
     costs = dict.fromkeys(drafts, 0.0)
     gone = {draft: _list_gone_topics(draft) for draft in drafts}
-    for gap in _gaps(attributes, _exits(drafts, attributes), _returns(drafts, attributes), now):
+    exits, returns = _exits(drafts, attributes), _returns(drafts, attributes)
+    for gap in _gaps(attributes, exits, returns, _list_targets(drafts), now):
         found = _incident_of(gap, spans, starts)
         if found is None:
             continue
@@ -155,6 +160,7 @@ def _incident_of(
     return None if index is None else (spans[index][3], spans[index][1])
 
 
+_Targets = dict[tuple[str, ...], list[tuple[float, float]]]
 _Span = tuple[float, float, int, Draft]
 
 
@@ -201,25 +207,53 @@ def _returns(drafts: Iterable[Draft], attributes: Attributes) -> Iterator[Owners
             yield changes[index]._replace(at=pause.until)
 
 
+def _list_targets(drafts: Iterable[Draft]) -> _Targets:
+    """Return the times in which members were to give partitions up, by member.
+
+    A member of the new protocol that polls gives them up at once. One that does not reads none of
+    them meanwhile, and its log shows the revocation when it polls again.
+    """
+    found: _Targets = defaultdict(list)
+    rounds = (each.round for draft in drafts for each in draft.rebalances)
+    for segment in (s for each in rounds if each.group_type == _CONSUMER for s in each.consumers):
+        codes = {step.code: step.at for step in reversed(segment.steps)}
+        since = codes.get(RebalanceStatus.COORDINATOR_REQUESTED)
+        is_over = segment.outcome is Outcome.SYNCED
+        if since is not None and is_over and RebalanceStatus.REVOCATION_NEEDED in codes:
+            found[segment.member.key].append((since, segment.ended_at))
+    return found
+
+
+def _loss_of(change: Ownership | _Exit, before_at: float, targets: _Targets) -> _Loss:
+    """Return when a member stopped to read what it loses; it had it since ``before_at``."""
+    if isinstance(change, _Exit):
+        return _Loss(change.stopped_at, change.at, change.draft)
+    spans = targets.get(change.member, ())
+    since = [since for since, until in spans if since <= change.at <= until + SLACK_S]
+    return _Loss(min([change.at, *(max(at, before_at) for at in since)]), change.at, None)
+
+
 def _gaps(
-    attributes: Attributes, exits: Iterable[_Exit], returns: Iterable[Ownership], now: float
+    attributes: Attributes,
+    exits: Iterable[_Exit],
+    returns: Iterable[Ownership],
+    targets: _Targets,
+    now: float,
 ) -> Iterator[Gap]:
     """Yield the times in which a partition that somebody read had no owner."""
     owners: dict[str, set[tuple[str, ...]]] = defaultdict(set)
     owned: dict[tuple[str, ...], frozenset[str]] = {}
     lost: dict[str, _Loss] = {}
     gained_at: dict[str, float] = {}
+    changed_at: dict[tuple[str, ...], float] = {}
     changes: list[tuple[float, Ownership | _Exit]] = [
         (each.at, each) for each in (*attributes.ownership, *returns)
     ]
     changes += [(each.stopped_at, each) for each in exits]
     for at, change in sorted(changes, key=lambda pair: pair[0]):
         now_owned = change.owned if isinstance(change, Ownership) else frozenset[str]()
-        loss = (
-            _Loss(at, at, None)
-            if isinstance(change, Ownership)
-            else _Loss(at, change.at, change.draft)
-        )
+        loss = _loss_of(change, changed_at.get(change.member, at), targets)
+        changed_at[change.member] = at
         before = owned.get(change.member, frozenset())
         owned[change.member] = now_owned
         for partition in before - now_owned:

@@ -19,7 +19,7 @@ from aggregation.incidents.drafts import Draft
 from aggregation.incidents.follow_ups import is_follow_up, is_in_loop
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
 from aggregation.incidents.openings import is_passing, open_draft
-from aggregation.incidents.places import is_other_release, place_key, replaces
+from aggregation.incidents.places import is_other_release, list_releases, place_key, replaces
 from aggregation.incidents.presence import AwayMember, Presence, find_first_notes
 from aggregation.incidents.restarts import RESTARTS, STOP_S, RestartHistory, Stop
 from aggregation.incidents.waiting import find_vain_wait, find_waits
@@ -371,6 +371,8 @@ class GroupHistory:
         gone = cause.member
         came_at = self.members.arrived_at.get(gone.key, float("-inf"))
         is_young = cause.at - came_at <= SURGE_S
+        if is_young and not list_releases(gone):
+            return
         is_shared = names.get(gone.client_id, 0) - (gone.key in self.members.present) > 1
         for arrived, at in self.members.arrived_at.items():
             member = self.members.present.get(arrived)

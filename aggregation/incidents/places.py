@@ -49,11 +49,14 @@ def replaces(arrived: MemberRef, gone: MemberRef, *, is_shared: bool) -> bool:
 
 def is_other_release(arrived: MemberRef, gone: MemberRef) -> bool:
     """Check that two pods are of different ReplicaSets: their Deployment was changed."""
-    found = [
-        {pod[1] for name in (each.host, each.client_id) if (pod := _POD_SUFFIX.search(name))}
-        for each in (arrived, gone)
-    ]
-    return all(found) and found[0].isdisjoint(found[1])
+    return list_releases(arrived).isdisjoint(list_releases(gone)) and bool(list_releases(arrived))
+
+
+@lru_cache(maxsize=4096)  # as above
+def list_releases(member: MemberRef) -> frozenset[str]:
+    """Return the ReplicaSets that a member's host and client id name; none where it is no pod."""
+    pods = (_POD_SUFFIX.search(name) for name in (member.host, member.client_id))
+    return frozenset(pod[1] for pod in pods if pod is not None)
 
 
 @lru_cache(maxsize=4096)  # as above

@@ -170,5 +170,10 @@ def _revoking(rebalance: ExplainedRebalance) -> list[Wait]:
 
 
 def _revocation_seconds(segment: Segment) -> float:
-    starts = [step.at for step in segment.steps if step.code is RebalanceStatus.REVOCATION_NEEDED]
-    return segment.ended_at - min(starts) if starts else 0.0
+    """Return the time from the new target, which a log may show long before the revocation."""
+    starts = [step.at for step in segment.steps if step.code in _OF_TARGETS]
+    needed = any(step.code is RebalanceStatus.REVOCATION_NEEDED for step in segment.steps)
+    return segment.ended_at - min(starts) if needed else 0.0
+
+
+_OF_TARGETS = {RebalanceStatus.COORDINATOR_REQUESTED, RebalanceStatus.REVOCATION_NEEDED}

@@ -72,6 +72,8 @@ class Rule:
     """The log may leave out the client's name: then its group, or nothing, identifies it."""
     reads_next: bool = False
     """The next line belongs to it, and is read even if no literal of a dialect finds it."""
+    reaches_target: bool = False
+    """The client reads the partitions that it was to reach: a line before has named them."""
     after: tuple[str, ...] = ()
     """The rules of which one must have read the client's line before; none for any line."""
     joined_only: bool = False
@@ -126,7 +128,8 @@ class Rule:
         self.ends_sync = self.ends_round or joins or leaves
         self.schedules = any(name in captures for name in _SCHEDULES)
         self.assigns = "assignment" in captures
-        self.moves = not {"added", "revoked", "owned"}.isdisjoint(captures)
+        named = {"added", "revoked", "owned", "target"}
+        self.moves = self.reaches_target or not named.isdisjoint(captures)
         self.numbers = tuple(name for name in _NUMBERS if name in captures)
         self.varies = "member_id" in captures or "generation" in captures
 

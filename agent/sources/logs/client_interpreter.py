@@ -356,6 +356,8 @@ class ClientInterpreter:
             return []
         before, assigned = client.partition_chars, client.move(event)
         self._resize(client.partition_chars - before)
+        if assigned is None:
+            return []
         if len(assigned) > NAMED_MAX or self.budget.is_exceeded:
             self._forget_partitions(client)
             self.budget.forgotten += 1

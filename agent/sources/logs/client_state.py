@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agent.sources.lines.dialect import CLASSIC, Action, LogEvent, Rule
+from agent.sources.logs.partition_budget import NAMED_MAX
 from agent.sources.logs.partition_lists import read_partitions
 from metrics.model.names import clip_name
 from metrics.model.sample import clip_reason
@@ -69,6 +70,8 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Text of the last assignment that it took, clipped as a name."""
     partitions: set[str] = msgspec.field(default_factory=set)
     """Partitions that it reads, as far as its lines show them."""
+    target: frozenset[str] | None = None
+    """Partitions that it is to read once it has acknowledged them; None: none are pending."""
     left: bool = False
     has_joined: bool = False
     """It is in the group since its last join as a new member."""
@@ -128,6 +131,7 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
         self.has_joined, self.announced, self.assignment = False, None, None
         self.subscription = self.joined_subscription = None
         self.partitions.clear()
+        self.target = None
 
     def clip_texts(self) -> None:
         """Clip texts that an older release has kept whole."""
@@ -259,8 +263,22 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
         if rule.action is Action.JOIN:
             self.joined_subscription = self.subscription
 
-    def move(self, event: LogEvent) -> tuple[str, ...]:
-        """Return the partitions that the client reads after a line about some of them."""
+    def move(self, event: LogEvent) -> tuple[str, ...] | None:
+        """Return the partitions that the client reads after a line about some of them.
+
+        None: the line changes nothing yet, or the client's partitions before it are not known.
+        """
+        if "target" in event.rule.captures:
+            target = read_partitions(event.captures.get("target", ""))
+            self.target = target if len(target) <= NAMED_MAX else None
+            return None
+        if event.rule.reaches_target:
+            if self.target is None:
+                return None
+            self.partitions, self.target = set(self.target), None
+            return tuple(sorted(self.partitions))
+        if self.target is not None and not self.partitions and event.captures.get("revoked"):
+            return None
         added, revoked = event.captures.get("added"), event.captures.get("revoked")
         if "owned" in event.rule.captures:  # a capture of nothing: it has none any more
             self.partitions = set(read_partitions(event.captures.get("owned", "")))

@@ -1654,3 +1654,39 @@ class TestKilledProcesses:
 
         assert found.reason == words
         assert reason_of(answer_of(found)) is None
+
+
+def test_member_of_the_new_protocol_that_polls_late_is_waited_for_and_costs() -> None:
+    """Its log shows the new assignment at once, and the revocation when it polls again."""
+    a, b, d = (
+        Member(cluster="k", group="g", client_id=c, origin=c, host=c, group_type="consumer")
+        for c in "abd"
+    )
+    start = [
+        each
+        for member in (a, b)
+        for each in (
+            raised(2, 0.0, member),
+            reads(1.0, member, f"{member.client_id}-0", f"{member.client_id}-1"),
+            signal(SignalKind.SYNC, 1.0, member, generation=2),
+        )
+    ]
+    slow = [
+        raised(1, 101.0, a, reason="transitioned from STABLE to RECONCILING"),
+        raised(10, 113.0, a, reason="Revoking previously assigned partitions [a-1]"),
+        reads(113.0, a, "a-0"),
+        signal(SignalKind.SYNC, 113.1, a, generation=3),
+    ]
+    new = [
+        raised(2, 100.0, d),
+        signal(SignalKind.SYNC, 100.5, d, generation=3),
+        raised(1, 113.5, d),
+        reads(114.0, d, "a-1"),
+        signal(SignalKind.SYNC, 114.0, d, generation=3),
+    ]
+
+    found = analyze(records(*start, *slow, *new)).incidents[-1]
+
+    assert kinds([found]) == [(K.MEMBER_JOINED, ["d"])]
+    assert [(w.member.client_id, round(w.seconds, 1)) for w in found.waiting_for] == [("a", 12.1)]
+    assert found.cost.unread_partition_seconds == pytest.approx(13.0)

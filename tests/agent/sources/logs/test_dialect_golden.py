@@ -68,6 +68,7 @@ _NOT_OF_THE_LAB = {
     "java-consumer-0.10-0.11",
     "java-consumer-2.6-failures",
     "java-consumer-exceptions-2.8-4.3",
+    "java-consumer-targets-3.9-4.3",
     "kafka-go-0.4",
     "kafka-python-1.4-2.1",
     "kafkajs-1-2",

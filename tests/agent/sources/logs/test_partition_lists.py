@@ -1,5 +1,8 @@
 import pytest
 
+from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
 from agent.sources.logs.partition_lists import read_partitions
 
 TWO_TOPICS = {"a.b_c-d-0", "a.b_c-d-11", "u-3"}
@@ -35,3 +38,52 @@ def test_a_list_of_nothing_is_empty(text: str) -> None:
 
 def test_tasks_are_named_as_on_the_wire() -> None:
     assert read_partitions("{0_1, 1_3}") == {"0-1", "1-3"}
+
+
+class TestTargets:
+    """KIP-848 without a rebalance listener: the assignment stands below "Reconciling" alone."""
+
+    HEAD = "[2026-11-27 14:02:{}] INFO [Consumer clientId=m1, groupId=g] {} (org.apache.kafka.x)"
+
+    def block(self, second: str, assigned: str, owned: str) -> str:
+        rows = {"Member": "x", "Assigned partitions": assigned, "Current owned partitions": owned}
+        lines = "".join(f"\t{name + ':':<43}{text}\n" for name, text in rows.items())
+        head = self.HEAD.partition(" (")[0].format(
+            second, "Reconciling assignment with local epoch 1"
+        )
+        return f"{head}\n{lines} (org.apache.kafka.x)\n"
+
+    def state(self, second: str, states: str) -> str:
+        text = f"Member x with epoch 2 transitioned from {states}."
+        return self.HEAD.format(second, text) + "\n"
+
+    def read(self, *lines: str) -> list[tuple[float, tuple[str, ...]]]:
+        parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="app.log"), "UTC")
+        found = [*parser.feed("".join(lines).encode(), 1_900_000_000.0), *parser.flush()]
+        return [
+            (round(each.at % 60, 3), each.assigned) for each in found if each.assigned is not None
+        ]
+
+    def test_assignment_counts_from_its_acknowledgement(self) -> None:
+        found = self.read(
+            self.state("17,000", "JOINING to RECONCILING"),
+            self.block("18,000", "[t-0, t-1]", "[]"),
+            self.state("18,500", "RECONCILING to ACKNOWLEDGING"),
+            self.state("18,600", "ACKNOWLEDGING to STABLE"),
+            self.state("30,000", "STABLE to RECONCILING"),
+            self.block("31,000", "[t-0]", "[t-0, t-1]"),
+            self.HEAD.format("31,100", "Revoking previously assigned partitions [t-1]") + "\n",
+            self.state("31,500", "RECONCILING to ACKNOWLEDGING"),
+        )
+
+        assert found == [(18.5, ("t-0", "t-1")), (31.1, ("t-0",)), (31.5, ("t-0",))]
+
+    def test_revocation_from_unknown_partitions_says_nothing_of_the_rest(self) -> None:
+        found = self.read(
+            self.state("30,000", "STABLE to RECONCILING"),
+            self.block("31,000", "[t-0]", "[t-0, t-1]"),
+            self.HEAD.format("31,100", "Revoking previously assigned partitions [t-1]") + "\n",
+            self.state("31,500", "RECONCILING to ACKNOWLEDGING"),
+        )
+
+        assert found == [(31.5, ("t-0",))]
