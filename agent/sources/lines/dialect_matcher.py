@@ -192,7 +192,12 @@ class DialectMatcher:
 
     @cached_property
     def head(self) -> str:
-        """Return the anchor if every prefix begins with it, otherwise an empty text."""
+        """Return the anchor if every prefix begins with it, otherwise an empty text.
+
+        Dialects that read only lines behind others are searched for by nothing.
+        """
+        if not self.literals:
+            return ""
         head = self.anchors[0].replace("[", r"\[")
         return head if all(p.prefix.pattern.startswith(head) for p in self.prefixes) else ""
 
