@@ -42,7 +42,7 @@ _LEVELS = {
 _KNOWN_LEVELS = frozenset(("DEBUG", "INFO", "WARN", "ERROR"))
 """Levels in the form that rules read; of others, as NestJS's LOG, nothing depends."""
 _PAIR = re.compile(
-    r'(?<!\S)([A-Za-z_@][\w.@-]{0,63})=(?:"((?:[^"\\]|\\.){0,8192})"|([^\s"]\S{0,8191})?)'
+    r'(?<!\S)"?([A-Za-z_@][\w.@-]{0,63})"?=(?:"((?:[^"\\]|\\.){0,8192})"|([^\s"]\S{0,8191})?)'
 )
 _LEVEL = re.compile(
     r"(?:^|[\s|\[])(?i:(trace|debug|info|warn(?:ing)?|error|dbg|inf|wrn|err))(?=[\]|:\s\[]|$)"
@@ -75,6 +75,8 @@ def _flatten(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 _GROUPS = frozenset(("group", "groupId"))
+_IN_GROUP = (".group", ".groupId")
+"""Keys of these within a group of slog's, as text."""
 
 
 def _structure_line(text: str) -> str | None:
@@ -87,6 +89,10 @@ def _structure_line(text: str) -> str | None:
     }
     if not pairs:
         return None
+    group = next((key for key in pairs if key.endswith(_IN_GROUP)), "")
+    if group and _GROUPS.isdisjoint(pairs):
+        begin = group[: group.rindex(".") + 1]
+        pairs = {key.removeprefix(begin): value for key, value in pairs.items()}
     if "msg" in pairs or "message" in pairs:  # logfmt
         level = pairs.get("level") or pairs.get("lvl") or pairs.get("severity") or ""
         return _render(level, pairs.get("msg") or pairs.get("message") or "", pairs)

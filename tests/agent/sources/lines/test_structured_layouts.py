@@ -96,6 +96,34 @@ CYAN = "\x1b[36m{}=\x1b[0m"
 FRANZ_LAYOUTS: dict[str, Layout] = {
     "slog": lambda t, m, f: f'time={iso(t)} level=INFO msg="{m}" {pairs(f)}',
     "slog's group": lambda t, m, f: json.dumps({"time": iso(t), "msg": m, "kgo": f}),
+    "slog's group as text": lambda t, m, f: (
+        f'time={iso(t)} level=INFO msg="{m}" service=pay {pairs(f, "kgo.{}=")}'
+    ),
+    "slog's group within others": lambda t, m, f: json.dumps(
+        {"time": iso(t), "msg": m, "service": "pay", "app": {"name": "x"}, "kgo": f}
+    ),
+    "zap's namespace on a console": lambda t, m, f: (
+        f"{iso(t)}\tINFO\tkzap/k.go:1\t{m}\t{json.dumps({'service': 'pay', 'kgo': f})}"
+    ),
+    "tint": lambda t, m, f: f"{t:%b %d %H:%M:%S}.123 INF {m} {pairs(f)}",
+    "phuslu's console": lambda t, m, f: f"{iso(t)} INF k.go:1 > {m} {pairs(f)}",
+    "logr's funcr": lambda t, m, f: (
+        f'{iso(t)} "level"=0 "msg"="{m}" '
+        + " ".join(f'"{k}"={json.dumps(v)}' for k, v in f.items())
+    ),
+    "go-kit": lambda t, m, f: f'ts={iso(t)} caller=k.go:1 level=info msg="{m}" {pairs(f)}',
+    "apex": lambda t, m, f: json.dumps(
+        {"fields": f, "level": "info", "timestamp": iso(t), "message": m}
+    ),
+    "slog-multi's ECS": lambda t, m, f: json.dumps(
+        {"@timestamp": iso(t), "log.level": "INFO", "message": m, "extra": f}
+    ),
+    "Datadog's": lambda t, m, f: json.dumps(
+        {"timestamp": iso(t), "status": "info", "message": m, "attributes": f}
+    ),
+    "Google Cloud's": lambda t, m, f: json.dumps(
+        {"timestamp": iso(t), "severity": "INFO", "jsonPayload": {"message": m, **f}}
+    ),
     "zap's console": lambda t, m, f: f"{iso(t)}\tINFO\tkgo\tkzap/k.go:1\t{m}\t{json.dumps(f)}",
     "zap without a caller": lambda t, m, f: f"{iso(t)}\tINFO\tkgo\t{m}\t{json.dumps(f)}",
     "zerolog's console": lambda t, m, f: f"{iso(t)} \x1b[32mINF\x1b[0m {m} {pairs(f, CYAN)}",
