@@ -1,10 +1,11 @@
 """Episodes whose times cannot be right: pure.
 
 A clock that was set, a line with a wrong date or a file that was edited can put one record of an
-episode days away. Such an episode shows its cause, and not how long anything took. So its records
-are all taken at one instant: its start or its end, the one nearer to another member's record. A
-record between the two is taken at the nearer one. Data quality of the report counts an episode that
-ends before it begins, or a week after, as a gap.
+episode days away. Such an episode shows its cause, and not how long anything took. Its start or its
+end is right: the one nearer to another member's record. The other one is taken at the time of the
+members with the same generations, else at the same instant. A record between the two is taken at
+the nearer one. Data quality of the report counts an episode that ends before it begins,
+or a day after, as a gap.
 
 Times are wrong where an episode ends before it begins, or lasts longer than `LONGEST_S`. They also
 are where it lasts longer than `_LONG_S`, but its member had another whole episode meanwhile, or is
@@ -56,11 +57,18 @@ def correct_wrong_times(records: Sequence[Sample]) -> Sequence[Sample]:
     wrong = {key: each for key, each in odd.items() if not 0.0 <= each.seconds <= LONGEST_S}
     long = {key: each for key, each in odd.items() if key not in wrong}
     wrong |= _find_contradicted(long, episodes, records)
-    limits = {key: _Limits(each.begin.ts, each.end.ts) for key, each in _strayed(episodes, records)}
-    limits |= _instants(wrong, records)
-    if not limits:
+    strayed = {
+        key: _Limits(each.begin.ts, each.end.ts) for key, each in _strayed(episodes, records)
+    }
+    corrected = _find_times(wrong, records)
+    if not strayed and not corrected:
         return records
-    return [_limit(record, limits.get(_episode(record))) for record in records]
+    return [
+        _place(record, corrected[key])
+        if (key := _episode(record)) in corrected
+        else _limit(record, strayed.get(key))
+        for record in records
+    ]
 
 
 def _find_whole(records: Iterable[Sample]) -> dict[_Key, _Whole]:
@@ -124,8 +132,8 @@ def _strayed(
                 yield _episode(record), whole
 
 
-def _instants(wrong: Mapping[_Key, _Whole], records: Iterable[Sample]) -> dict[_Key, _Limits]:
-    """Return the one time of each wrong episode: its start, or its end if others moved there."""
+def _find_times(wrong: Mapping[_Key, _Whole], records: Iterable[Sample]) -> dict[_Key, _Limits]:
+    """Return the times of each wrong episode, from its start or its end: others moved there."""
     if not wrong:
         return {}
     moves: dict[_Key, list[Sample]] = defaultdict(list)
@@ -137,9 +145,39 @@ def _instants(wrong: Mapping[_Key, _Whole], records: Iterable[Sample]) -> dict[_
     found: dict[_Key, _Limits] = {}
     for key, (begin, end) in wrong.items():
         of_group = moves[begin.cluster, begin.group]
-        place = min((begin, end), key=lambda record: _distance(record, of_group))
-        found[key] = _Limits(place.ts, place.ts)
+        is_begin = _distance(begin, of_group) <= _distance(end, of_group)
+        found[key] = (
+            _Limits(begin.ts, _find_sync(begin, end, of_group))
+            if is_begin
+            else _Limits(_find_start(begin, end, of_group), end.ts)
+        )
     return found
+
+
+def _find_start(begin: Sample, end: Sample, moves: Sequence[Sample]) -> str:
+    """Return when others left the generation of an episode; its end, if they did not."""
+    since = format_time(parse_time(end.ts) - _LONG_S)
+    first = bisect_left(moves, since, key=_time)
+    last = bisect_right(moves, end.ts, key=_time)
+    same = (
+        move.ts
+        for move in islice(moves, first, last)
+        if move.from_ == 0 and move.generation == begin.generation
+    )
+    return next(same, end.ts)
+
+
+def _find_sync(begin: Sample, end: Sample, moves: Sequence[Sample]) -> str:
+    """Return when others got the assignment of an episode; its start, if they did not."""
+    until = format_time(parse_time(begin.ts) + _LONG_S)
+    first = bisect_left(moves, begin.ts, key=_time)
+    last = bisect_right(moves, until, key=_time)
+    same = (
+        move.ts
+        for move in islice(moves, first, last)
+        if move.outcome is Outcome.SYNCED and move.generation == end.generation
+    )
+    return next(same, begin.ts)
 
 
 def _distance(record: Sample, moves: Sequence[Sample]) -> tuple[bool, float]:
@@ -158,15 +196,15 @@ def _time(record: Sample) -> str:
     return record.ts
 
 
+def _place(record: Sample, times: _Limits) -> Sample:
+    """Return a record of a wrong episode at its start, or at its end."""
+    return replace(record, ts=times.since if record.to else times.until, joined_ts=None)
+
+
 def _limit(record: Sample, limits: _Limits | None) -> Sample:
     if limits is None or record.episode is None:
         return record
-    is_instant = limits.since == limits.until
-    return replace(
-        record,
-        ts=min(max(record.ts, limits.since), limits.until),
-        joined_ts=None if is_instant else record.joined_ts,
-    )
+    return replace(record, ts=min(max(record.ts, limits.since), limits.until))
 
 
 def _episode(record: Sample) -> _Key:
