@@ -52,6 +52,7 @@ _BY_WORDS = {
             r"not authorized to access topics|topic authorization failed"
             r"|not authorized to (?:read from|commit to) (?:partition|topic)"
         ),
+        "SASL_AUTHENTICATION_FAILED": r"failed authentication due to: (?!SSL)",
         "GROUP_MAX_SIZE_REACHED": r"max(?:imum)? size|configured maximum number of members",
         "INCONSISTENT_GROUP_PROTOCOL": r"protocols are incompatible|inconsistent \w* ?protocol",
         "INVALID_SESSION_TIMEOUT": r"session timeout is not within|invalid session timeout",

@@ -84,10 +84,11 @@ def _absorb_rejoins(refused: Draft, drafts: list[Draft]) -> None:
         is_own = is_joined and not draft.members.keys().isdisjoint(refused.members)
         slack_s = AGAIN_S
         if refused.lost_right and not is_own:
-            is_of_topics = refused.lost_right == "topics" and draft.kind in _WITH_TOPICS
+            is_back = refused.lost_right == "topics" and draft.kind is _TOPICS_BACK
             is_own = draft.members.keys() <= refused.members.keys()
-            is_own &= is_of_topics or draft.kind in _AFTER_LOSS
-            slack_s = AGAIN_S if is_of_topics else 0.0
+            is_own &= is_back or draft.kind in _AFTER_LOSS
+            is_expiry = draft.kind is IncidentKind.SESSION_EXPIRED
+            slack_s = EXPIRY_S if is_expiry else AGAIN_S if is_back else 0.0
         if is_own and refused.started_at <= draft.started_at <= refused.until + slack_s:
             refused.absorb(draft)
             drafts.remove(draft)
@@ -101,8 +102,10 @@ _AFTER_LOSS = {
     IncidentKind.SESSION_EXPIRED,
 }
 """Kinds that follow from a lost right, if they are of its members alone."""
-_WITH_TOPICS = {IncidentKind.METADATA_CHANGED, IncidentKind.SESSION_EXPIRED}
-"""Kinds that follow shortly after topics may be read again."""
+_TOPICS_BACK = IncidentKind.METADATA_CHANGED
+"""Kind that follows shortly after topics may be read again."""
+EXPIRY_S = 60.0
+"""A member that is refused expires within its session timeout, 45 s as a rule."""
 
 
 class _KnownGroup(NamedTuple):

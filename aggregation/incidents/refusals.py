@@ -7,7 +7,8 @@ lasts until the member has joined, or nothing has failed for `QUIET_S`.
 A member may lose a right while it is in the group. Of its group: its heartbeats and commits are
 refused, and it reads on until its next join or lookup of the coordinator fails. Of its topics: it
 stays a member, and polls in vain; one that polls again reads on after its last error, one that does
-not ended with the first. Members that lose a right together are one incident.
+not ended with the first. Of the cluster, as its credentials are: it stops, if it has to join again;
+else they were refused for a moment. Members that lose a right together are one incident.
 
 Source: incidents.md 1a.6 and 2.
 """
@@ -33,8 +34,13 @@ RETRY_S = 1.0
 """Two lines of one error are nearer than this, two joins are not."""
 VIEWS_S = 2.0
 """Log and wire of two agents show one error this near to each other."""
-_RIGHTS = {"GROUP_AUTHORIZATION_FAILED": "group", "TOPIC_AUTHORIZATION_FAILED": "topics"}
+_RIGHTS = {
+    "GROUP_AUTHORIZATION_FAILED": "group",
+    "SASL_AUTHENTICATION_FAILED": "cluster",
+    "TOPIC_AUTHORIZATION_FAILED": "topics",
+}
 """What a member may not use any more, by error."""
+_OF_MEMBERS = {"group", "cluster"}
 _OF_READERS = re.compile(r"^(?:Heartbeat|OffsetCommit) answered|(?i:^offset ?commit failed)")
 """Refused requests of a member that reads on, if its right is that to the group."""
 _FENCED = {"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"}
@@ -200,12 +206,16 @@ def _drafts(member: _JoinHistory, attributes: Attributes, now: float) -> Iterabl
         errors = errors[len(run) :]
         was_member = any(at < first for at in own)
         draft = _draft(run, success, now, was_member=was_member)
-        if was_member and any(_right_of(error) == "group" for error in run):
-            draft.lost_right = "group"
+        rights = [right for error in run if (right := _right_of(error)) in _OF_MEMBERS]
+        if was_member and rights:
+            draft.lost_right = rights[0]
             stop = next((error.at for error in run if not _OF_READERS.search(error.reason)), None)
+            is_over = success != float("inf") or any(at >= first for at in member.ends)
+            if rights[0] == "cluster" and success > run[-1].at + QUIET_S:
+                stop = None
+                draft.until = until
             if stop is not None:
                 draft.pauses.append(Pause(run[0].member.key, stop, None))
-            is_over = success != float("inf") or any(at >= first for at in member.ends)
             draft.is_pending = stop is not None and not is_over and now - run[-1].at < QUIET_S
         if draft.kind is IncidentKind.FENCED:
             draft.detail |= _name_processes(run[0], member.processes)

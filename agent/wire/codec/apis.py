@@ -11,6 +11,7 @@ from agent.errors import DecodeError
 from agent.wire.codec.buffer import Buffer
 from agent.wire.codec.kio_import import without_hypothesis
 from agent.wire.codec.messages import (
+    AuthenticationResult,
     ClientSoftware,
     ClusterMetadata,
     CommitRequest,
@@ -236,6 +237,10 @@ def _build_commit_response(seen: Fields, _version: int) -> ErrorResponse:
     return ErrorResponse(errors=frozenset(part["error_code"] for part in parts))
 
 
+def _build_authentication(seen: Fields, _version: int) -> AuthenticationResult:
+    return AuthenticationResult(error=seen["error_code"])
+
+
 def _build_error(seen: Fields, _version: int) -> ErrorResponse:
     return ErrorResponse(errors=frozenset({seen["error_code"]}))
 
@@ -376,6 +381,7 @@ APIS: dict[int, ApiReaders] = {
     18: ApiReaders(
         MessageReader(("client_software_name", "client_software_version"), _build_software), None
     ),
+    36: ApiReaders(None, MessageReader(("error_code",), _build_authentication)),  # SaslAuthenticate
     60: ApiReaders(
         None, MessageReader(("cluster_id", "brokers"), _build_cluster)
     ),  # DescribeCluster

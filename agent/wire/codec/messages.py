@@ -28,6 +28,13 @@ class HostPort(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuthenticationResult:
+    """SaslAuthenticate's response without its token."""
+
+    error: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorLookup:
     """FindCoordinator's request of a client that looks for one group, as members do."""
 

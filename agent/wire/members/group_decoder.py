@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agent.wire.codec.messages import (
+    AuthenticationResult,
     ClientSoftware,
     ClusterMetadata,
     CommitRequest,
@@ -41,6 +42,7 @@ from agent.wire.connection import (
 )
 from agent.wire.members import classic_protocol as classic
 from agent.wire.members import heartbeat_protocol as consumer_group
+from agent.wire.members.error_codes import describe_error
 from agent.wire.members.member import WireMember
 from agent.wire.members.member_registry import MemberRegistry, RequestContext
 from agent.wire.members.topic_names import TopicNames
@@ -245,6 +247,10 @@ class GroupDecoder:
                 return self._refuse_topics(response, metadata.refused)
             case CoordinatorNodes(nodes=nodes):
                 self._learn_ports(nodes)
+            case AuthenticationResult(error=error) if error:
+                reason = f"SaslAuthenticate answered {describe_error(error)}"
+                members = self.registry.list_on(response.connection)
+                return [s for each in members for s in each.report_refusal(response.at, reason)]
         context = self.registry.take_context(response)
         if context is None:
             return []

@@ -14,7 +14,7 @@ from kio.serial import entity_writer
 METADATA, OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT = 3, 8, 10, 11, 12
 LEAVE_GROUP, SYNC_GROUP, API_VERSIONS, DESCRIBE_CLUSTER = 13, 14, 18, 60
 CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT = 68, 76, 88
-FETCH = 1
+FETCH, SASL_AUTHENTICATE = 1, 36
 
 _EMPTY: dict[type, Any] = {bool: False, int: 0, str: "", bytes: b"", timedelta: timedelta(0)}
 

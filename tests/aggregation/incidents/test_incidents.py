@@ -937,6 +937,23 @@ class TestKinds:
         shown = summarize(answer_of(found))
         assert shown == "a, b lost the right to the group (GROUP_AUTHORIZATION_FAILED)"
 
+    def test_member_with_credentials_that_are_refused(self) -> None:
+        """It stopped if it has to join again; else they were refused for a moment."""
+        words = "Connection to node 1 (b/10.0.0.1:9092) failed authentication due to: invalid"
+        refused = signal(SignalKind.REFUSE, 100.0, A, reason=words)
+        owned, others = reads(5.0, A, "t-0"), round_of(2, 106.0, B, C)
+        taken = reads(107.0, B, "t-0")
+        back = round_of(3, 150.0, A, B, C, causes={"a": NEW})
+
+        (found, *_) = incidents(owned, refused, *others, taken, *back)
+        (passing,) = incidents(owned, refused, now=900.0)
+
+        assert kinds([found, passing]) == [(K.JOIN_FAILED, ["a"])] * 2
+        assert found.detail["error"] == "SASL_AUTHENTICATION_FAILED"
+        assert found.detail["lost_right"] == "cluster"
+        assert found.cost.unread_partition_seconds == pytest.approx(7.0)
+        assert (passing.cost.unread_partition_seconds, passing.is_ongoing) == (0.0, False)
+
     def test_refused_heartbeats_alone_stop_nobody(self) -> None:
         words = "Heartbeat answered GROUP_AUTHORIZATION_FAILED"
         owned = reads(5.0, A, "t-0")

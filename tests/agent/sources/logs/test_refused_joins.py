@@ -88,6 +88,9 @@ def test_kafkajs_crash_of_another_kind_is_none() -> None:
 _REFUSED = {
     "commit": "Offset commit failed on partition t-0 at offset 7: Group authorization failed.",
     "metadata": "Topic authorization failed for topics [t]",
+    "authentication": "Connection to node 2147483646 (localhost/127.0.0.1:45513) failed "
+    "authentication due to: Authentication failed during re-authentication due to invalid "
+    "credentials with SASL mechanism SCRAM-SHA-256",
     "fetch": "Not authorized to read from partition t-0.",
     "kip848-commit": "OffsetCommit failed due to not authorized to commit to topics [t]",
     "kip848-heartbeat": "ConsumerGroupHeartbeatRequest failed for member 0d2W9OoSSfGFhwna6TR40g "
@@ -107,5 +110,6 @@ def test_refused_request_of_a_member_moves_no_status(request_: str) -> None:
     *_, found = _read(f"{member}\n{_JAVA.format(_REFUSED[request_])}")
 
     assert (found.kind, found.member.group) == (SignalKind.REFUSE, "g")
-    name = "GROUP" if request_ == "commit" else "TOPIC"
-    assert name_error(found.reason or "") == f"{name}_AUTHORIZATION_FAILED"
+    names = {"commit": "GROUP_AUTHORIZATION_FAILED", "authentication": "SASL_AUTHENTICATION_FAILED"}
+    name = names.get(request_, "TOPIC_AUTHORIZATION_FAILED")
+    assert name_error(found.reason or "") == name

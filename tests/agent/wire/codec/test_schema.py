@@ -234,6 +234,7 @@ EXPECTED = {
     f.LEAVE_GROUP: range(6),
     f.SYNC_GROUP: range(6),
     f.API_VERSIONS: range(6),
+    f.SASL_AUTHENTICATE: range(3),
     f.DESCRIBE_CLUSTER: range(3),
     f.CONSUMER_HEARTBEAT: range(2),
     f.SHARE_HEARTBEAT: range(2),

@@ -16,6 +16,7 @@ from tests.agent.wire.frames import (
     LEAVE_GROUP,
     METADATA,
     OFFSET_COMMIT,
+    SASL_AUTHENTICATE,
     subscription,
 )
 from tests.agent.wire.talk import Talk, Wire, got
@@ -719,6 +720,17 @@ class TestRights:
 
         assert got(found) == [("fail", 0)]
         assert found[0].reason == "FindCoordinator answered GROUP_AUTHORIZATION_FAILED"
+
+    @pytest.mark.parametrize(("error", "told"), [(58, [("refuse", 0)]), (0, [])])
+    def test_refused_credentials_of_a_connection(
+        self, talk: Talk, error: int, told: list[tuple[str, int]]
+    ) -> None:
+        """A client authenticates again within its connection (KIP-368)."""
+        talk.ask(SASL_AUTHENTICATE, 2, auth_bytes=b"token")
+        found = talk.tell(error_code=error, error_message="", auth_bytes=b"")
+
+        assert got(found) == told
+        assert all("token" not in (each.reason or "") for each in found)
 
     def test_lookup_by_an_unknown_client_is_nobodys(self, talk: Talk) -> None:
         admin = talk.wire.connect("adminclient-1")
