@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from aggregation.spark.report.headline import cost_of, format_days
+from aggregation.spark.report.headline import cost_of, count, format_days
 from aggregation.spark.report.plot import format_seconds, plain, readable, style, svg
 from aggregation.spark.report.quality import SECTION as _QUALITY
 from aggregation.spark.report.report import Report
@@ -168,7 +168,7 @@ def _worst(row: Row) -> dict[str, str]:
         "name": readable(subject(row)),
         "cost": cost_of(row),
         "unplanned": f"{row['unplanned']:,}",
-        "planned": f"{row['incidents'] - row['unplanned']:,}",
+        "planned": count(row["incidents"] - row["unplanned"], "planned incident"),
     }
 
 

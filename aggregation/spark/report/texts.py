@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
-from aggregation.spark.report.headline import cost_of, format_days
+from aggregation.spark.report.headline import cost_of, count, format_days
 from aggregation.spark.report.page import (
     NO_NEWS,
     cell_limit,
@@ -53,7 +53,7 @@ def markdown(report: Report) -> str:
 def _first(report: Report) -> list[str]:
     worst = [
         f"{n}. {_escape(readable(subject(row)))}: {cost_of(row)}, {row['unplanned']:,} unplanned "
-        f"and {row['incidents'] - row['unplanned']:,} planned incidents"
+        f"and {count(row['incidents'] - row['unplanned'], 'planned incident')}"
         for n, row in enumerate(report.worst, start=1)
     ]
     changes = [

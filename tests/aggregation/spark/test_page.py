@@ -265,6 +265,11 @@ def test_costliest_groups_link_to_their_rows() -> None:
     place = page.split('href="#of-')[1].split('"')[0]
     assert f'<tr id="of-{place}">' in page
     assert "90 min unread, 4 unplanned and 5 planned incidents" in page
+    given = report()
+    first, *others = given.tables["groups"]
+    one = [first | {"incidents": first["unplanned"] + 1}, *others]
+    page = html_page(replace(given, tables={**given.tables, "groups": one}))
+    assert "4 unplanned and 1 planned incident<" in page
 
 
 def test_numbers_link_to_their_rows() -> None:
