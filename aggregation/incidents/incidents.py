@@ -44,6 +44,7 @@ from aggregation.rebalances.segments import MemberRef, member_of
 from aggregation.rebalances.wrong_times import correct_wrong_times
 from metrics.model.sample import Sample, digest, parse_time
 from metrics.model.signals import streams_thread
+from metrics.model.status import RebalanceStatus
 
 
 class Analysis(NamedTuple):
@@ -245,7 +246,9 @@ def _explain_growth(draft: Draft, attributes: Attributes) -> None:
         for s in segments
     )
     is_noticed = draft.kind is IncidentKind.METADATA_CHANGED and "topics" not in draft.detail
-    is_open_question = is_noticed or draft.kind is IncidentKind.UNKNOWN
+    is_open_question = is_noticed or (
+        draft.kind is IncidentKind.UNKNOWN and any(map(_may_begin, draft.rebalances))
+    )
     if not is_open_question or draft.is_ongoing or not is_of_topics:
         return
     grown = find_growth(attributes, draft.started_at, draft.ended_at)
@@ -254,6 +257,17 @@ def _explain_growth(draft: Draft, attributes: Attributes) -> None:
     draft.detail = draft.detail | {"topics": [each._asdict() for each in grown]}
     if not is_noticed:
         draft.kind, draft.certainty = IncidentKind.METADATA_CHANGED, Certainty.INFERRED
+
+
+def _may_begin(rebalance: ExplainedRebalance) -> bool:
+    """Check that nobody but the members that are seen need have begun a rebalance.
+
+    In a classic group each member that only heard of it (1) heard of another one's join or leave.
+    """
+    requested = RebalanceStatus.COORDINATOR_REQUESTED
+    return rebalance.round.group_type != "classic" or any(
+        not s.steps or s.steps[0].code is not requested for s in rebalance.round.consumers
+    )
 
 
 def _with_next(drafts: Iterable[Draft]) -> Iterator[tuple[Draft, float]]:

@@ -1707,3 +1707,13 @@ def test_member_of_the_new_protocol_that_polls_late_is_waited_for_and_costs() ->
     assert kinds([found]) == [(K.MEMBER_JOINED, ["d"])]
     assert [(w.member.client_id, round(w.seconds, 1)) for w in found.waiting_for] == [("a", 12.1)]
     assert found.cost.unread_partition_seconds == pytest.approx(13.0)
+
+
+def test_partitions_of_a_member_that_nobody_sees_are_no_new_ones() -> None:
+    """Each member that is seen was told to rebalance, so another one began: it has left."""
+    start = [*round_of(1, 0.0, A, causes={"a": NEW}), reads(1.0, A, "t-0", "t-1")]
+    then = [*round_of(2, 100.0, A), reads(100.2, A), reads(101.0, A, "t-0", "t-1", "t-2")]
+
+    found = analyze(records(*start, *then)).incidents[-1]
+
+    assert (found.kind, found.detail) == (K.UNKNOWN, {})
