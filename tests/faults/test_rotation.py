@@ -50,6 +50,9 @@ class _Reader:
     def flush(self) -> list[Signal]:
         return []
 
+    def release_overdue(self, _until: float) -> list[Signal]:
+        return []
+
     def horizon(self) -> float | None:
         return None
 

@@ -151,6 +151,10 @@ class CoordinatorInterpreter:
         """Return nothing: no signal waits."""
         return []
 
+    def release_overdue(self, until: float) -> list[Signal]:  # noqa: ARG002 - none is pending
+        """Return nothing: no signal waits."""
+        return []
+
     def horizon(self) -> float | None:
         """Return None: no signal waits."""
         return None

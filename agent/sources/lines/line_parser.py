@@ -269,6 +269,14 @@ class LineParser:
             last += stream.interpreter.flush()
         return last
 
+    def release_overdue(self, until: float) -> list[Signal]:
+        """Return the pending signals up to a time (Unix seconds)."""
+        return [
+            signal
+            for stream in self.streams
+            for signal in stream.interpreter.release_overdue(until)
+        ]
+
     def horizon(self) -> float | None:
         """Return the watermark: no later signal is older. None before any line."""
         held = self.oldest_pending_at()

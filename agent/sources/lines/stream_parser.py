@@ -20,6 +20,9 @@ class LineInterpreter(Protocol):
     def flush(self) -> list[Signal]:
         """Return all pending signals, at the end of the stream."""
 
+    def release_overdue(self, until: float) -> list[Signal]:
+        """Return the pending signals up to a time (Unix seconds): their end is not printed."""
+
     def horizon(self) -> float | None:
         """Return the time (Unix seconds) of the oldest pending signal, if any."""
 
@@ -63,6 +66,9 @@ class StreamParser(Protocol):
 
     def flush(self) -> list[Signal]:
         """Return all pending signals, at the end of the stream."""
+
+    def release_overdue(self, until: float) -> list[Signal]:
+        """Return the pending signals up to a time (Unix seconds): their end is not printed."""
 
     def horizon(self) -> float | None:
         """Return the watermark: no later signal is older. None before any line."""

@@ -13,10 +13,11 @@ import msgspec
 from agent.sources.lines.log_file import NOTHING, Place
 from agent.sources.lines.rotation import Follower
 from agent.sources.lines.stream_parser import StreamParser
+from metrics.model.signals import Signal
 
 RETRY_S = 5.0
 """Between two tries of an unreadable file."""
-_HELD_MAX_S = 300.0
+HELD_MAX_S = 300.0
 """Kafka's default max.poll.interval: the end of a sync that is held longer was lost."""
 
 CreateParser = Callable[[str], StreamParser]
@@ -62,6 +63,9 @@ class StreamTail:
     _saved: Position | None = field(default=None, repr=False)
     """The last `position`, of the follower's place number ``_saved_at``."""
     _saved_at: int = -1
+    _waits_for: float | None = None
+    """Time of the oldest held signal, since ``_waits_since`` (Unix seconds of the wall clock)."""
+    _waits_since: float = 0.0
 
     @classmethod
     def resume(
@@ -111,7 +115,18 @@ class StreamTail:
         if self.is_behind or self.is_waiting:
             return self._horizon() or 0.0
         held_at = self._held_at()
-        return now if held_at is None or now > held_at + _HELD_MAX_S else held_at
+        return now if held_at is None or now > held_at + HELD_MAX_S else held_at
+
+    def release_overdue(self, now: float) -> list[Signal]:
+        """Return signals that have been held for `HELD_MAX_S` (of the wall clock)."""
+        held_at = self._held_at()
+        if held_at is None or held_at != self._waits_for or self.is_behind:
+            self._waits_for, self._waits_since = held_at, now
+            return []
+        if now - self._waits_since <= HELD_MAX_S:
+            return []
+        self._saved = None
+        return self.parser.release_overdue(held_at)
 
     def lag_s(self, now: float) -> float:
         """Return how far behind the clock the stream is read (seconds)."""

@@ -181,6 +181,8 @@ class FileTail:
         tails: Collection[StreamTail] = self._tails.values()
         self.health.up = not tails or any(tail.fault is None for tail in tails)
         tails = self._find_busy()
+        for tail in tails:
+            self._emit(tail.release_overdue(now), emit)
         self.health.lag_s = max((tail.lag_s(now) for tail in tails), default=0.0)
         self._is_behind = any(tail.is_behind for tail in tails)
 

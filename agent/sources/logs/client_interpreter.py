@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from agent.sources.lines.dialect import Action, LogEvent
+from agent.sources.lines.dialect import Action, LogEvent, Rule
 from agent.sources.lines.origin_streams import name_stream
 from agent.sources.logs.client_state import ClientState, PendingSignal
 from agent.sources.logs.consumer_config import Client, Settings
@@ -29,6 +29,9 @@ from metrics.model.sample import clip_reason
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind, streams_thread
 from metrics.model.status import RebalanceStatus
 
+HELD_MAX_S = 300.0
+"""Kafka's default max.poll.interval: the end of a sync that is held longer is not printed, as where
+the logger ConsumerCoordinator is at WARN."""
 _LANE_LIMIT = 1_000
 """Signals behind one held sync; beyond that its end was surely missed."""
 
@@ -115,10 +118,7 @@ class ClientInterpreter:
         if self.unplaced.waiting:
             out += self._place(client) if self.unplaced.is_named_by(event) else []
         rule = event.rule
-        if rule.subscribes:
-            out += self._settings(client, at)
-        if rule.status is RebalanceStatus.NEW_MEMBER:
-            out += self._take_partitions(client, at)
+        out += self._prepare(client, rule, at)
         outdated = (
             client.is_out_of_place(rule)
             or (rule.drops and client.is_repeated_drop(rule, at))
@@ -139,12 +139,31 @@ class ClientInterpreter:
         out += [] if outdated else self._do(client, event, at)
         return out + self._move(client, event, at) if event.rule.moves else out
 
+    def _prepare(self, client: ClientState, rule: Rule, at: float) -> list[Signal]:
+        """Return the signals that come before the event's own."""
+        out = list[Signal]()
+        if client.held is not None and at > client.held.signal.at + HELD_MAX_S:
+            out += self._release(client)
+        if rule.subscribes:
+            out += self._settings(client, at)
+        if rule.status is RebalanceStatus.NEW_MEMBER:
+            out += self._take_partitions(client, at)
+        return out
+
     def flush(self) -> list[Signal]:
         """Return all pending signals, at the end of the stream: held syncs have ended."""
         out = [signal for client in self.clients.values() for signal in self._release(client)]
         self.lanes.clear()
         self.budget.note(self.stream, 0)
         return out + self._place_overdue(math.inf)
+
+    def release_overdue(self, until: float) -> list[Signal]:
+        """Return the pending signals up to a time (Unix seconds): their end is not printed."""
+        out = self._place_overdue(until + HELD_MAX_S)
+        for client in self.clients.values():
+            if client.held is not None and client.held.signal.at <= until:
+                out += self._release(client)
+        return out
 
     def horizon(self) -> float | None:
         """Return the time (Unix seconds) of the oldest signal that is held, if any."""

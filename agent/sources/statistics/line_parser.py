@@ -64,6 +64,10 @@ class StatsParser:
         """Return the signals of a last line without its newline."""
         return self.feed(b"\n", 0.0) if self._carry else []
 
+    def release_overdue(self, until: float) -> list[Signal]:  # noqa: ARG002 - none is pending
+        """Return nothing: no signal waits."""
+        return []
+
     def horizon(self) -> float | None:
         """Return the time of the last statistics (Unix seconds); None before any."""
         return self.interpreter.last_at

@@ -23,6 +23,7 @@ from agent.errors import ConfigError, DialectError
 from agent.sources.lines import open_tails, rotation
 from agent.sources.lines.config import ReadFrom
 from agent.sources.lines.log_file import LARGE_BLOCK_BYTES, OpenLog
+from agent.sources.lines.stream_tail import HELD_MAX_S
 from agent.sources.lines.tail import GONE_S, SCAN_S
 from agent.sources.logs import client_interpreter as interpreter
 from agent.sources.logs.config import LogConfig
@@ -635,6 +636,23 @@ def test_a_source_is_caught_up_when_everything_is_read(bench: Bench) -> None:
     bench.read()
     assert bench.source.watermark(bench.now) == bench.now
     assert bench.source.health.lag_s == 0.0
+
+
+def test_a_sync_that_nothing_ends_is_over_after_max_poll_interval(bench: Bench) -> None:
+    generation = b"Generation{generationId=1, memberId='m1-1', protocol='range'}"
+    synced = b"Successfully synced group in generation " + generation
+    raised = b"Request joining group due to: group is already rebalancing"
+    bench.append(lines(1).replace(raised, synced))
+    assert bench.read() == []
+    before = bench.source.checkpoint()
+
+    bench.now += HELD_MAX_S
+    assert bench.read() == []
+    bench.now += 1
+    assert bench.read() == [1]
+
+    assert bench.source.checkpoint() != before
+    assert bench.read() == []
 
 
 def test_a_position_agrees_with_what_was_emitted(bench: Bench) -> None:

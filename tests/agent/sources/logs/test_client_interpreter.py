@@ -94,6 +94,27 @@ class TestHeldSync:
 
         assert got(found)[0] == "sync"
 
+    def test_a_sync_whose_end_is_not_printed_ends_in_time(self) -> None:
+        """The logger ConsumerCoordinator is at WARN, or a log ends there."""
+        reader = parser()
+        reader.feed(log(says(synced(2)), says(REBALANCING)), ARRIVAL_AT)
+
+        assert got(reader.release_overdue(FIRST_AT - 1)) == []
+        assert got(reader.release_overdue(FIRST_AT)) == ["sync", "1"]
+        assert reader.oldest_pending_at() is None
+
+    def test_a_sync_is_over_for_a_line_that_is_later_than_max_poll_interval(self) -> None:
+        later = log(says(REBALANCING))
+
+        before = parser().feed(
+            log(says(synced(2))) + later.replace(b"06:33:44", b"06:38:44"), ARRIVAL_AT
+        )
+        behind = parser().feed(
+            log(says(synced(2))) + later.replace(b"06:33:44", b"06:38:45"), ARRIVAL_AT
+        )
+
+        assert (got(before), got(behind)) == ([], ["sync", "1"])
+
     def test_the_end_of_the_stream_ends_a_sync(self) -> None:
         assert got(signals(says(synced(2)), says(REVOKE))) == ["sync+10"]
 
