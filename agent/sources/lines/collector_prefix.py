@@ -29,6 +29,8 @@ _OWN_TIME = r"(?:\d\d:\d\d:\d\d[.,]\d{3} |%\d\|\d{10}\.\d{3}\|)"
 """An application's time without a date, or librdkafka's."""
 _STAMP = r"(?=\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:|\[\d\d:\d\d:\d\d|\{\"|" + _OWN_TIME + ")"
 """What a name stands before: the application's own time, or its object."""
+_PART = r" {2,4}(?:'?[\w.@-]{1,64}'?: |[}\]])|\{\s*$"
+"""A line of an object that Node prints, or of a record of pino-pretty."""
 _THREAD = r"(?![\w.-]{0,64}(?:[Tt]hread|main\b|[Ww]orker|[Pp]ool|[Ee]xecutor))"
 _DETAILS = r"[\w.%+-]{1,128}=[^\s,=]{0,256}(?:,[\w.%+-]{1,128}=[^\s,=]{0,256}){0,64} "
 """Labels and variables, as Docker's option --details writes them."""
@@ -151,7 +153,8 @@ _PATTERNS = {
     "a time alone, of docker logs -t and of viewers": (
         rf"\s{{0,8}}(?P<time>{_ISO}|\d{{4}}[ -]\w{{2,3}}[ -]\d\d \d\d:\d\d:\d\d",
         r"|[A-Z][a-z]{2} \d\d?, \d{4} @ \d\d:\d\d:\d\d\.\d{1,9})",
-        r":?(?:\s{1,8}\| |\s{1,8}(?=\{\"|\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d",
+        rf":?(?:\s{{1,8}}\| | (?={_PART})",
+        r"|\s{1,8}(?=\{\"|\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d",
         rf"|{_OWN_TIME}))",
     ),
     "a time of build servers, of container consoles and of spreadsheets, before another one": (

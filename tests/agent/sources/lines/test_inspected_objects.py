@@ -128,7 +128,13 @@ def test_kafkajs_is_read_as_node_prints_it(layout: str) -> None:
     assert live(LAYOUTS[layout].encode()) == WANTED
 
 
-@pytest.mark.parametrize("prefix", ["orders-1  | ", "2026-11-27T11:27:00.000000000Z stdout F "])
+AT = "2026-11-27T11:27:00.000000000Z "
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["orders-1  | ", f"{AT}stdout F ", AT, f"orders-1  | {AT}", f"[pod/orders-1-x7k2p/app] {AT}"],
+)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_kafkajs_is_read_as_node_prints_it_in_a_container(layout: str, prefix: str) -> None:
     lines = LAYOUTS[layout].splitlines(keepends=True)
