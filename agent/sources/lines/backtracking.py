@@ -59,7 +59,7 @@ class _Effort(NamedTuple):
     steps: int = 1
 
     def behind(self, before: "_Effort") -> "_Effort":
-        """Return the cost of a part and what stands before it."""
+        """Return the cost of a part and of the parts before it."""
         return _Effort(
             min(_INFINITE, before.ways * self.ways),
             min(_INFINITE, before.steps + before.ways * self.steps),

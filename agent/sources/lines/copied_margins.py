@@ -82,7 +82,7 @@ def _find_margin(head: bytes, is_document: IsDocument) -> Change | None:
 
 
 def _find_marks(lines: Sequence[bytes]) -> Iterator[re.Pattern[bytes]]:
-    """Yield what may stand before every line."""
+    """Yield the margins that every line may have."""
     if lines and sum(line.startswith(b">") for line in lines) * _MOST >= len(lines):
         yield _QUOTE
     if lines and lines[0].startswith(b"\x1b"):

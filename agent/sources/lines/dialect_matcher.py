@@ -160,7 +160,7 @@ class DialectMatcher:
         return bool(self.found_by)
 
     def is_enabled(self, enabled: AbstractSet[str]) -> bool:
-        """Return whether the stream has shown what its lines wait for."""
+        """Return whether the stream has shown the begin that its lines wait for."""
         return self.anchor_after is None or self.anchor_after in enabled
 
     def is_found_in(self, block: bytes, start: int, end: int) -> bool:

@@ -92,7 +92,7 @@ def normalise(blocks: Blocks, timezone: str | None) -> Blocks:
 
 
 def _as_plain_text(blocks: Blocks) -> Blocks:
-    """Yield a text in UTF-16 as UTF-8, and one that was copied without what the copy added."""
+    """Yield a text in UTF-16 as UTF-8, and a copied one without its additions."""
     head, blocks = _peek(_decoded(blocks))
     for change in find_margins(head, _is_document):
         blocks, head = _by_lines(blocks, change), change(head)
@@ -135,7 +135,7 @@ def _is_document(text: bytes) -> bool:
 
 
 def _below(blocks: Blocks, above: int) -> Blocks:
-    """Yield what is below the first bytes, which the first block holds."""
+    """Yield the bytes below the first ones; the first block holds these."""
     data, arrival_at = next(blocks)
     yield data[above:], arrival_at
     yield from blocks

@@ -146,7 +146,7 @@ class FileReports:
     def report_read(
         self, stream: str, size: int, client_lines: int, signals: Sequence[Signal], *, behind: bool
     ) -> None:
-        """Count what was read of a file; report its first member, or that there is none."""
+        """Count the bytes and lines of a file; report its first member, or that there is none."""
         counts = self.files.setdefault(stream, FileCounts())
         counts.read_bytes += size
         counts.client_lines += client_lines

@@ -99,7 +99,7 @@ _INSTANCES = (
     "labels.instanceId", "service.node.name", "service.instance.id", "alloc_id", "ecs_task_arn",
     "log.file.path", "file", "filename", "labels.filename", "stream.filename",
 )  # fmt: skip
-"""Identity without a name for people: it tells apart what has no pod."""
+"""Identity without a name for people, of programs that have no pod."""
 _ORIGINS = (*_CONTAINER_IDS, *_INSTANCES, *_PODS, *_CONTAINERS, *_UNITS, *_STREAMS, *_HOSTS, *_PIDS)
 _RESOURCES = (
     "ResourceAttributes", "resource", "resource_attributes", "resources", "data",
@@ -301,7 +301,7 @@ def _read_text(found: Json, depth: int) -> JsonEntry | None:
 
 
 def _lengthen(short: Any, full: Any) -> Any:
-    """Return the first line of GELF's whole message, where the short one is cut off."""
+    """Return the first line of GELF's whole message if the short one is cut off."""
     is_begin = isinstance(short, str) and isinstance(full, str) and full.startswith(short)
     return full.partition("\n")[0] if is_begin and "\n" not in short else short
 

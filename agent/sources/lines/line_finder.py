@@ -35,7 +35,7 @@ class LineFinder(Protocol):
     """Those that may read a line that was not searched, as it continues another."""
 
     def choose(self, family: str | None, enabled: AbstractSet[str], *, is_merged: bool) -> None:
-        """Take what the stream has shown.
+        """Take the families that the stream has shown.
 
         ``family`` is that of its client, ``enabled`` what dialects wait for; ``is_merged``: it
         holds several streams.
