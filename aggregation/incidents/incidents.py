@@ -28,7 +28,7 @@ from aggregation.incidents.refusals import find_refusals
 from aggregation.incidents.restarts import RESTART_S, STOP_S, Stop
 from aggregation.incidents.settings import ClientKind, find_client_kind
 from aggregation.incidents.topic_growth import find_growth
-from aggregation.rebalances.clock_steps import ClockStep, correct_clock_steps
+from aggregation.rebalances.clock_steps import ClockStep, SteadyRecords, correct_clock_steps
 from aggregation.rebalances.failures import AGAIN_S
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.identities import unify_identities
@@ -120,15 +120,21 @@ class _KnownGroup(NamedTuple):
 
 
 def analyze(
-    records: Iterable[Sample], watermark: Watermark | None = None, now: float | None = None
+    records: Iterable[Sample],
+    watermark: Watermark | None = None,
+    now: float | None = None,
+    *,
+    corrects_clocks: bool = True,
 ) -> Analysis:
     """Return what happened to all groups.
 
     ``now`` is Unix seconds, by default the latest time in the records; an open rebalance lasts
-    until then. ``watermark`` is as in `explain_rebalances`.
+    until then. ``watermark`` is as in `explain_rebalances`. ``corrects_clocks``: steps of a log's
+    clock are taken out, for which all records around them are needed.
     """
-    steady = correct_clock_steps(unify_identities(records))
-    unified = steady.records  # costs and refusals go by member, too
+    unified = unify_identities(records)  # costs and refusals go by member, too
+    steady = correct_clock_steps(unified) if corrects_clocks else SteadyRecords([*unified], [])
+    unified = steady.records
     now = latest_time(unified) if now is None else now
     heard = last_heard(unified, watermark)
     known = end_lost_episodes(correct_wrong_times(unified), heard, now)

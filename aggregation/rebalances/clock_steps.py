@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.segments import MemberRef, member_of
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time, parse_time
-from metrics.model.signals import SourceKind
+from metrics.tracking.source_traits import FILE_SOURCES
 
 STEP_S = 3.0
 """Clocks of two hosts differ by less."""
@@ -118,7 +118,7 @@ def _read_syncs(records: Iterable[Sample]) -> dict[GroupRef, dict[MemberRef, lis
         if each.outcome is not Outcome.SYNCED or each.scope is not Scope.CONSUMER:
             continue
         ref, member = GroupRef(each.cluster, each.group), member_of(each)
-        if each.source != SourceKind.LOGS:
+        if each.source not in FILE_SOURCES:
             others.add((ref, member))
         elif each.generation is not None and each.joined_ts and each.group_type == _CLASSIC:
             sync = _Sync(each.generation, parse_time(each.ts), parse_time(each.joined_ts))

@@ -60,6 +60,8 @@ BROKER_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.is_
 """A failure that they report is the removal of a member."""
 ADMIN_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.sees_admin_requests)
 """Their notes have an admin's reason for the removal of a member."""
+FILE_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.outlives_process)
+"""Their times are those of the client's own clock."""
 GAP_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.notes_gaps)
 """Their notes are gaps in a client's reports."""
 POLL_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.asks_coordinators)
