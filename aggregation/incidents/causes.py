@@ -114,6 +114,9 @@ def infer_from_scan(rebalance: ExplainedRebalance) -> Cause | None:
     return None
 
 
+_PATTERN_MATCHED = "subscription updated from metadata change"
+"""librdkafka's log, where its pattern matches other topics; the same member's new subscription on
+the wire names them. Whichever is read first, it is one cause."""
 _SCANS = {
     IncidentKind.METADATA_CHANGED: TOPICS_SCANNED,
     IncidentKind.SUBSCRIPTION_CHANGED: PATTERNS_CHANGED,
@@ -136,9 +139,10 @@ def _of_segment(segment: Segment) -> Iterator[Cause]:
         return  # its threads leave
     if segment.is_exit:
         yield _exit(segment)
+    has_change = any(step.code is RebalanceStatus.SUBSCRIPTION_CHANGED for step in segment.steps)
     for step in segment.steps:
         kind = _kind_of(step, segment)
-        if kind is not None:
+        if kind is not None and not (has_change and step.reason == _PATTERN_MATCHED):
             yield _cause(step, kind)
     if is_failed_assignment(segment.shown):
         yield Cause(

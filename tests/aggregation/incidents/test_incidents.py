@@ -561,6 +561,20 @@ class TestKinds:
 
         assert kinds(found) == [(K.UNKNOWN, []), (K.SESSION_EXPIRED, ["b"])]
 
+    @pytest.mark.parametrize("is_log_first", [False, True])
+    def test_topic_of_a_pattern_is_one_cause_by_log_and_wire(self, *, is_log_first: bool) -> None:
+        words = "subscription has changed from [{}] to [{}]".format
+        log = raised(7, 101.0, A, reason="subscription updated from metadata change")
+        wire = raised(8, 101.001, A, source=SourceKind.WIRE, reason=words("t-0", "t-0, t-1"))
+        before = round_of(1, 90.0, A, B, causes={"a": (8, words("", "t-0"))})
+        both = [log, wire] if is_log_first else [wire, log]
+
+        found = incidents(*before, *both, *round_of(2, 101.002, A, B))
+
+        assert kinds(found[-1:]) == [(K.SUBSCRIPTION_CHANGED, ["a"])]
+        assert found[-1].started_at >= 101.0
+        assert found[-1].detail["added"] == ["t-1"]
+
     def test_followers_that_join_again_and_keep_their_generation_are_no_rebalance(self) -> None:
         """The leader is not asked: it has not gone, and its partitions are read."""
         again = round_of(1, 100.0, B, C, causes={"b": (7, "metadata"), "c": (7, "metadata")})
