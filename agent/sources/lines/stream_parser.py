@@ -7,6 +7,10 @@ from agent.sources.lines.clock_shift import Shift
 from agent.sources.lines.dialect import LogEvent
 from metrics.model.signals import Signal
 
+HELD_MAX_S = 300.0
+"""Kafka's default max.poll.interval: the end of a sync that is held longer is not printed, as where
+the logger ConsumerCoordinator is at WARN."""
+
 
 class LineInterpreter(Protocol):
     """Interpreter of the events of one log stream."""

@@ -12,13 +12,11 @@ import msgspec
 
 from agent.sources.lines.log_file import NOTHING, Place
 from agent.sources.lines.rotation import Follower
-from agent.sources.lines.stream_parser import StreamParser
+from agent.sources.lines.stream_parser import HELD_MAX_S, StreamParser
 from metrics.model.signals import Signal
 
 RETRY_S = 5.0
 """Between two tries of an unreadable file."""
-HELD_MAX_S = 300.0
-"""Kafka's default max.poll.interval: the end of a sync that is held longer was lost."""
 
 CreateParser = Callable[[str], StreamParser]
 """Creates the parser of a stream, by its name."""

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from agent.sources.lines.dialect import Action, LogEvent, Rule
 from agent.sources.lines.origin_streams import name_stream
+from agent.sources.lines.stream_parser import HELD_MAX_S
 from agent.sources.logs.client_state import ClientState, PendingSignal
 from agent.sources.logs.consumer_config import Client, Settings
 from agent.sources.logs.partition_budget import NAMED_MAX, PartitionBudget
@@ -29,9 +30,6 @@ from metrics.model.sample import clip_reason
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind, streams_thread
 from metrics.model.status import RebalanceStatus
 
-HELD_MAX_S = 300.0
-"""Kafka's default max.poll.interval: the end of a sync that is held longer is not printed, as where
-the logger ConsumerCoordinator is at WARN."""
 _LANE_LIMIT = 1_000
 """Signals behind one held sync; beyond that its end was surely missed."""
 

@@ -23,7 +23,7 @@ from agent.errors import ConfigError, DialectError
 from agent.sources.lines import open_tails, rotation
 from agent.sources.lines.config import ReadFrom
 from agent.sources.lines.log_file import LARGE_BLOCK_BYTES, OpenLog
-from agent.sources.lines.stream_tail import HELD_MAX_S
+from agent.sources.lines.stream_parser import HELD_MAX_S
 from agent.sources.lines.tail import GONE_S, SCAN_S
 from agent.sources.logs import client_interpreter as interpreter
 from agent.sources.logs.config import LogConfig
