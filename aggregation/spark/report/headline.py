@@ -7,6 +7,7 @@ from enum import StrEnum
 from aggregation.spark.report.news import FELL, ROSE, News
 from aggregation.spark.report.plot import format_seconds, readable
 from aggregation.spark.report.quality import FUTURE, LATE
+from aggregation.spark.report.quality import SECTION as _QUALITY
 from aggregation.spark.report.section import Row, Rows, subject
 from aggregation.spark.report.share import format_share
 from aggregation.spark.tables.period import Period
@@ -37,6 +38,14 @@ class Figure:
 
     value: str
     label: str
+    section: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One result in words, and the section that has its rows."""
+
+    text: str
     section: str
 
 
@@ -92,24 +101,24 @@ def _rate(value: float | None) -> str:
 
 def sentences(
     tables: Tables, period: Period, news: Sequence[News], days_without: int = 0
-) -> list[str]:
+) -> list[Sentence]:
     """Return the most important results as sentences; empty results are left out.
 
-    ``days_without`` are those of which no agent has a record.
+    ``days_without`` is the number of days without a record of any agent.
     """
     candidates = [
-        _totals(tables, period, news),
-        *_other_changes(news),
-        _causes(tables),
-        _durations(tables),
-        _share(tables),
-        _triggers(tables),
-        _storms(tables),
-        _comparison(tables),
-        _faults(tables),
-        _missing_days(period, days_without),
+        (_totals(tables, period, news), "groups"),
+        *((text, "news") for text in _other_changes(news)),
+        (_causes(tables), "kinds"),
+        (_durations(tables), "durations"),
+        (_share(tables), "share"),
+        (_triggers(tables), "triggers"),
+        (_storms(tables), "storms"),
+        (_comparison(tables), "compare"),
+        (_faults(tables), _QUALITY.name),
+        (_missing_days(period, days_without), _QUALITY.name),
     ]
-    return [sentence for sentence in candidates if sentence]
+    return [Sentence(text, section) for text, section in candidates if text]
 
 
 def worst_groups(tables: Tables) -> Rows:

@@ -14,9 +14,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from aggregation.spark.report.headline import cost_of, count, format_days
+from aggregation.spark.report.headline import Sentence, cost_of, count, format_days
 from aggregation.spark.report.plot import format_seconds, plain, readable, style, svg
-from aggregation.spark.report.quality import SECTION as _QUALITY
 from aggregation.spark.report.report import Report
 from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key, subject
 from aggregation.spark.report.share import format_share
@@ -30,6 +29,7 @@ _EXACT_TO = 1000.0
 _OBJECTIVES_SHOWN = 5
 """Those that are missed come first."""
 _GROUP_COLUMNS = ("group", "app")
+_NEWS_TITLE = "What changed"
 NO_NEWS = "No rate changed by more than noise, and no group came or went."
 _INCIDENTS = "incidents"
 _ALL_INCIDENTS = "incidents.csv"
@@ -117,8 +117,10 @@ def html_page(report: Report) -> str:
     """Return the whole page."""
     shown = [section for section in report.sections if section.rows_shown]
     sources = _Sources.of(report)
+    titles = {section.name: section.title for section in report.sections} | {"news": _NEWS_TITLE}
     return _template().render(
         report=report,
+        results=[_result(sentence, titles) for sentence in report.results],
         days=f"{format_days(report.period)} ({report.zone})",
         worst=[_worst(row) for row in report.worst],
         slo=[objective_words(row) for row in report.tables["slo"][:_OBJECTIVES_SHOWN]],
@@ -139,17 +141,21 @@ def _template() -> Template:
         finalize=_finalize,
     )
     environment.filters["seconds"] = format_seconds
-    environment.filters["link"] = _link_sections
     environment.filters["capital"] = lambda text: text[:1].upper() + text[1:]
     return environment.get_template("page.html")
 
 
-def _link_sections(sentence: str) -> Markup:
-    """Return a sentence with a link to the section that it names."""
-    name = _QUALITY.title
-    link = Markup('<a href="#{}">{}</a>').format(_QUALITY.name, name)
-    before, found, after = plain(sentence).partition(name)
-    return Markup("{}{}{}").format(before, link if found else "", after)
+def _result(sentence: Sentence, titles: Mapping[str, str]) -> Markup:
+    """Return a sentence with a link to the rows of its numbers: its section's title.
+
+    The link is that title within the sentence, or stands behind it.
+    """
+    title = titles[sentence.section]
+    link = Markup('<a href="#{}">{}</a>').format(sentence.section, title)
+    before, found, after = plain(sentence.text).partition(title)
+    if not found:
+        return Markup('{} <span class="rows">{}</span>').format(before, link)
+    return Markup("{}{}{}").format(before, link, after)
 
 
 def _finalize(value: Any) -> Any:
@@ -197,7 +203,7 @@ def _news(report: Report, sources: _Sources) -> _Part:
     limit = 20
     return _Part(
         name="news",
-        title="What changed",
+        title=_NEWS_TITLE,
         note="",
         empty=NO_NEWS,
         figure=Markup(),

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from aggregation.spark.report import COMPARE, SECTIONS, compare, headline
 from aggregation.spark.report.context import ReportContext
-from aggregation.spark.report.headline import Direction, Figure
+from aggregation.spark.report.headline import Direction, Figure, Sentence
 from aggregation.spark.report.news import News, find_news, news_rows
 from aggregation.spark.report.objectives import Objective, objective_rows
 from aggregation.spark.report.proposals import (
@@ -61,9 +61,14 @@ class Report:
         return headline.verdict(self.tables, self.news)
 
     @property
+    def results(self) -> list[Sentence]:
+        """The most important results, each with the section of its rows."""
+        return headline.sentences(self.tables, self.period, self.news, self.days_without)
+
+    @property
     def sentences(self) -> list[str]:
         """The most important results."""
-        return headline.sentences(self.tables, self.period, self.news, self.days_without)
+        return [result.text for result in self.results]
 
     @property
     def figures(self) -> list[Figure]:

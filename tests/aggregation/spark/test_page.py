@@ -248,6 +248,16 @@ def test_faults_in_the_summary_are_those_that_there_are(
     assert found.figure_values()["faults"] == number
 
 
+def test_each_sentence_of_the_summary_has_a_link_to_its_rows() -> None:
+    found = report(days_without=3, news=[WORSE])
+    page = html_page(found)
+    results = page[page.index('<ul class="lead">') : page.index('<ul class="figures">')]
+    places = re.findall(r'<a href="#(\w+)">', results)
+    assert places == [result.section for result in found.results]
+    assert len(places) > 3
+    assert all(f'id="{place}"' in page for place in places)
+
+
 def test_days_without_records_are_named() -> None:
     assert not [each for each in report().sentences if "No agent" in each]
     sentence = "No agent has a record of 3 of the 31 days."
