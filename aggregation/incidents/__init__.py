@@ -6,16 +6,22 @@ Entry points::
     from aggregation.incidents.incidents import analyze
 
     analysis = analyze(records, watermark, now)  # of all groups
-    analysis.rebalances  # ExplainedRebalance, by start: what `happened` shows
+    analysis.rebalances  # ExplainedRebalance, by start; `happened` shows them
     analysis.incidents  # Incident, by start; `is_ongoing`, `is_final`, `kind`, `cost`
     answer_of(incident)  # the JSON of incidents.md 5, for explain, API and records
 
 ``now`` (Unix seconds) is the present: open rebalances last until then. Records of the kinds
 `transition`, `signal`, `lost`, `change` and `agent` count; `episode` and `incident` never do.
 
-`causes` lists what members did within a rebalance, `detection` adds each rebalance to the incident
-it follows from: `presence` knows who is there and who is away, `places` successors, `openings` what
-a new incident shows first, `follow_ups` what goes on with the last one, `restarts` makes rollouts
-and crash loops. `waiting` knows who is waited for, `answers` the JSON.
-`counter` counts final incidents once and shows ongoing ones, `records` are what is written of them.
+The modules, in the order of their work:
+
+- `causes` lists the causes within one rebalance.
+- `detection` adds each rebalance to the incident that it follows from. For that, `presence` keeps
+  the present and the absent members, `places` finds successors, `openings` makes the first draft of
+  an incident, `follow_ups` finds rebalances that belong to the last incident, and `restarts` makes
+  rollouts and crash loops.
+- `waiting` finds the members that a group waits for.
+- `answers` makes the JSON.
+- `counter` counts each final incident once and shows the ongoing ones.
+- `records` makes the record of a final incident.
 """

@@ -1,13 +1,18 @@
-"""Counters of one group that add up over its incidents, while these still change.
+"""Counters of one group: sums over its incidents, which still change.
 
-Theory of operation. An ongoing incident costs more at each look, and a late record may correct one
-that is over. So the latest amounts of each incident are kept by its id, and a counter shows their
-sum, or what it showed before if that is more: it never falls. What a record corrects within
-`LATE_S` is never shown: the log of a client is read later than the wire, and until then a member
-that left looks as if it had died. So a counter shows the lowest sum of the last `LATE_S`, and what
-grows is shown that much later. Once an incident's records are
-evicted its amounts stay. Half of its records may be left, though, and look like another incident:
-what such a one costs at its first look is part of what the evicted one cost.
+Theory of operation. The cost of an ongoing incident grows from one calculation to the next, and a
+late record may correct an incident that is over. Therefore the latest amounts of each incident are
+kept by its id. A counter shows their sum, and it never falls: if the sum becomes smaller, the
+counter keeps its value.
+
+A client's log is read later than its traffic. Until then, a member that left looks like a member
+that died, and its cost is too high. A counter therefore shows the lowest sum of the last `LATE_S`:
+amounts that a record corrects within that time are never shown, and growth is shown that much
+later.
+
+If the records of an incident are evicted, its amounts stay. If only a part of them is evicted, the
+others look like another incident. The first amounts of such an incident are subtracted from the
+amounts of the evicted one.
 """
 
 from collections import defaultdict, deque
@@ -23,7 +28,7 @@ LATE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Contribution(Generic[_Key]):
-    """What one incident adds to each counter. ``started_at`` is Unix seconds."""
+    """Amounts that one incident adds to the counters. ``started_at`` is Unix seconds."""
 
     started_at: float
     amounts: Mapping[_Key, float]
@@ -39,11 +44,11 @@ class GrowingTotals(Generic[_Key]):
     _sums: deque[tuple[float, dict[_Key, float]]] = field(
         default_factory=lambda: deque([(float("-inf"), {})])
     )
-    """Sums by the time of the look: the last one before `LATE_S` ago, and those after it."""
+    """Sums by the time of their calculation: those of the last `LATE_S`, and the one before."""
 
     @property
     def due_at(self) -> float:
-        """When more is to be shown, though nothing changes (Unix seconds)."""
+        """Time at which a total rises without a new record (Unix seconds); infinite: never."""
         at, sums = self._sums[-1]
         is_shown = all(self.totals.get(key, 0.0) >= amount for key, amount in sums.items())
         return float("inf") if is_shown else at + LATE_S
@@ -54,10 +59,11 @@ class GrowingTotals(Generic[_Key]):
         now: float,
         oldest: float = float("-inf"),
     ) -> None:
-        """Take what all incidents add, by their ids.
+        """Replace the amounts of all incidents, given by their ids, and raise the totals.
 
-        An incident that is missing was evicted if it began before ``oldest``, the group's oldest
-        record; else it was corrected. Instants are Unix seconds.
+        If an incident is missing and began before ``oldest``, the time of the group's oldest
+        record, its records were evicted and its amounts stay. Else a record has corrected it, and
+        its amounts are removed. Instants are Unix seconds.
         """
         looked_at, _ = self._sums[-1]
         missing = (self._latest[id_] for id_ in self._latest.keys() - contributions.keys())

@@ -44,12 +44,12 @@ class WaitAnswer:
     seconds: float
     joined_at: str | None
     certainty: str
-    """`inferred`: one of those with it, no source shows which."""
+    """`inferred`: it is one of the members with this value, and no source shows the right one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepartureAnswer:
-    """A member that went."""
+    """A departed member."""
 
     client_id: str
     how: str
@@ -59,7 +59,7 @@ class DepartureAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostAnswer:
-    """What an incident cost; null where no source shows it."""
+    """Cost of an incident; null if no source shows it."""
 
     unread_partition_seconds: float | None
     member_seconds: float
@@ -79,7 +79,7 @@ class RelatedCauseAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecommendationAnswer:
-    """A setting to change; null where it is not known."""
+    """A setting to change; null if it is not known."""
 
     setting: str | None
     now: str | None

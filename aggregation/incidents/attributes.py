@@ -57,15 +57,15 @@ class _LabelValue(NamedTuple):
 
 @dataclass(slots=True)
 class Attributes:
-    """What the records of one group show of its members."""
+    """Attributes of one group and of its members, from its records of changes."""
 
     ownership: list[Ownership] = field(default_factory=list)
     changes_of_member: dict[_Key, list[Ownership]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    """The same by member, by time."""
+    """The same for each member, in the order of time."""
     latest_process: dict[_Key, str] = field(default_factory=dict)
-    """The member id of the process that was the last to get partitions, by static member."""
+    """For each static member, the member id of the process that got partitions last."""
     session_timeout_s: dict[_Key, float] = field(default_factory=dict)
     """Of members of classic groups."""
     broker_session_s: dict[str, float] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Attributes:
     lag_steps: list[LagStep] = field(default_factory=list)
 
     def add(self, record: Sample) -> None:
-        """Take a record of a changed attribute."""
+        """Add a record of a changed attribute."""
         member = member_of(record).key
         after = record.after or ""
         self._add_label("group_type", record, record.group_type)
@@ -108,14 +108,14 @@ class Attributes:
         if record.group_instance_id and record.member_id:
             process = self.latest_process.setdefault(member, record.member_id)
             if not owned and process != record.member_id:
-                return  # what it gives up, the other process with its id has got before
+                return  # the other process with its instance id has these partitions already
             self.latest_process[member] = record.member_id
         change = Ownership(parse_time(record.ts), member, owned)
         self.ownership.append(change)
         insort(self.changes_of_member[member], change, key=lambda each: each.at)
 
     def _add_end(self, record: Sample, member: _Key) -> None:
-        """Take the end of a member, before the others notice it: its close, or its last request."""
+        """Add the end of a member that the others notice later: its close or its last request."""
         at, silent_ms = parse_time(record.ts), record.after or ""
         if record.field == "closed":
             self.closes[member].append(at)
@@ -129,7 +129,7 @@ class Attributes:
             self.session_timeout_s[member_of(record).key] = seconds
 
     def session_of(self, member: _Key, at: float) -> float | None:
-        """Return the session timeout in force at an instant, where a source has shown it."""
+        """Return the session timeout in force at an instant; None if no source shows it."""
         group_type = self.label_at("group_type", at)
         if group_type is not None and has_broker_session(group_type):
             return self.broker_session_s.get(group_type)
@@ -145,7 +145,7 @@ class Attributes:
             values.append(_LabelValue(parse_time(record.ts), text))
 
     def change_of(self, name: str, since: float, until: float) -> tuple[str, str] | None:
-        """Return a label before and after a span (Unix seconds); None where it is the same."""
+        """Return a label before and after a span (Unix seconds); None if it did not change."""
         values = sorted(self.labels[name])
         before = [value.text for value in values if value.at < since]
         after = [value.text for value in values if value.at <= until + SLACK_S]
@@ -160,7 +160,11 @@ class Attributes:
         return values[index].text if values else None
 
     def stop_of(self, departure: MemberDeparture) -> float:
-        """Return when a member that went stopped to read (Unix seconds)."""
+        """Return the time at which a departed member stopped reading (Unix seconds).
+
+        It is earlier than the departure: a dropped member read until its last poll, an expired one
+        until its last request.
+        """
         key = departure.member.key
         if departure.how is DepartureMode.DROPPED:
             is_expired = departure.is_silent and departure.member.group_instance_id is not None
@@ -171,7 +175,7 @@ class Attributes:
             return self._last_life_of(departure, silent_since)
         session_s = self.session_of(key, departure.at)
         if session_s is None and self.is_session_on_broker(departure.at):
-            session_s = BROKER_SESSION_S  # which `assumes_session` says
+            session_s = BROKER_SESSION_S  # an assumption: `assumes_session` is true then
         if departure.expired_at is not None and session_s is not None:
             return self._last_life_of(departure, departure.expired_at - session_s)
         if departure.how is not DepartureMode.EXPIRED or not departure.is_silent:
@@ -179,7 +183,7 @@ class Attributes:
         return self._last_life_of(departure, departure.at - (session_s or 0.0))
 
     def assumes_session(self, departure: MemberDeparture) -> bool:
-        """Check that `stop_of` takes the default of the broker's session timeout: none was seen."""
+        """Check that `stop_of` uses the broker's default session timeout: no source shows it."""
         is_counted_back = departure.is_silent or departure.expired_at is not None
         return (
             departure.how is DepartureMode.EXPIRED
@@ -190,9 +194,10 @@ class Attributes:
         )
 
     def unknown_timeout_of(self, departure: MemberDeparture) -> str | None:
-        """Return the timeout that no source has shown, and before which a member stopped to read.
+        """Return the name of the timeout that `stop_of` needs and no source shows; else None.
 
-        `stop_of` is the departure itself then, so what it cost is more.
+        Without it, `stop_of` is the time of the departure. The cost is then too low, because the
+        member stopped reading before.
         """
         key, how = departure.member.key, departure.how
         if how is DepartureMode.DROPPED:
@@ -207,24 +212,24 @@ class Attributes:
         return None if is_shown else "session.timeout.ms"
 
     def _silence_of(self, departure: MemberDeparture) -> float | None:
-        """Return since when a member that expired was silent, where a source has shown it."""
+        """Return the time of an expired member's last request; None if no source shows it."""
         last_at = self._last_assignment_of(departure)
         found = [
             silence.since
             for silence in self.silences.get(departure.member.key, ())
             if silence.since <= departure.at
-            # a successor that was refused came before the expiry: nothing was assigned since
+            # a refused successor shows the silence before the expiry: nothing was assigned since
             and (departure.at <= silence.at or silence.since >= (last_at or departure.at))
         ]
         return max(found) if found and departure.how is DepartureMode.EXPIRED else None
 
     def _last_life_of(self, departure: MemberDeparture, at: float) -> float:
-        """Return ``at``, but no later than the departure, nor before its last assignment."""
+        """Return ``at``, limited to the time between last assignment and departure."""
         last_at = self._last_assignment_of(departure)
         return min(departure.at, at if last_at is None else max(at, last_at))
 
     def _last_assignment_of(self, departure: MemberDeparture) -> float | None:
-        """Return when a member that went had got partitions for the last time, if it was seen."""
+        """Return the time of a departed member's last assignment; None if no source shows it."""
         changes = self.changes_of_member.get(departure.member.key, [])
         index = bisect_right(changes, departure.at, key=lambda each: each.at) - 1
         while index > 0 and not changes[index].owned:
@@ -232,9 +237,10 @@ class Attributes:
         return changes[index].at if index >= 0 else None
 
     def count_owned(self, member: _Key, at: float) -> int:
-        """Return how many partitions a member had at an instant (Unix seconds).
+        """Return the number of partitions of a member at an instant (Unix seconds).
 
-        What it gave up shortly before counts: at the start of a rebalance, or with its leave.
+        Partitions that it gave up in the `SLACK_S` before count: a member gives them up at the
+        start of a rebalance, or with its leave.
         """
         changes = self.changes_of_member.get(member, [])
         index = bisect_right(changes, at, key=lambda each: each.at) - 1

@@ -1,4 +1,4 @@
-"""Causes within one rebalance: what each of its members did, by kind and time. Pure.
+"""Causes within one rebalance: the actions of each of its members, by kind and time. Pure.
 
 Consequences are no causes: CoordinatorRequested (1), the follow-ups of a cooperative assignor, the
 follow-up that Kafka Streams triggers at once (semantics.md 4a and 6).
@@ -69,7 +69,7 @@ class Cause:
 
 
 def was_noticed_at_once(reason: str | None) -> bool:
-    """Check that a client ran when its poll interval passed, whenever its line was printed."""
+    """Check that a client ran when its poll interval passed, even if its log line came later."""
     exceeded = _EXCEEDED.search(reason or "")
     return exceeded is not None and int(exceeded["ms"]) < NOTICED_MS
 
@@ -90,17 +90,17 @@ def list_causes(rebalance: ExplainedRebalance) -> list[Cause]:
 
 
 def is_failed_assignment(reason: str | None) -> bool:
-    """Check that Connect's workers got an error in place of an assignment: they join again.
+    """Check that Connect's workers got an error instead of an assignment: they join again.
 
-    The configuration of one of them is behind, or another one's altogether.
+    The configuration of one worker is older than that of the others, or a different one.
     """
     return reason is not None and _ASSIGNMENT_FAILED.search(reason) is not None
 
 
 def infer_from_scan(rebalance: ExplainedRebalance) -> Cause | None:
-    """Return what a broker's match of the members' regular expressions shows; None: nothing.
+    """Return the cause that a broker's match of regular expressions shows; None if there is none.
 
-    No member is named: the broker prints the expressions of all together.
+    Its member may be any: the broker prints the expressions of all members in one line.
     """
     words = (
         (kind, step, found["news"])
@@ -196,7 +196,7 @@ def _is_by_streams(step: Step) -> bool:
 
 
 def _infer_join(rebalance: ExplainedRebalance) -> Iterator[Cause]:
-    """Yield a new member that nothing made visible but its join."""
+    """Yield the new member that began a rebalance, if its join is the only evidence of it."""
     trigger = rebalance.trigger
     is_new = trigger.code is RebalanceStatus.NEW_MEMBER
     if trigger.certainty is Certainty.INFERRED and trigger.member is not None and is_new:

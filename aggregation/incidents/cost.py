@@ -1,13 +1,15 @@
 """Time that partitions could not be read, by the incident that caused it. Pure.
 
-Theory of operation. Records of changed partitions show who reads what. A partition is unread from
-the moment at which its owner gives it up or goes until an owner has it again. A dropped member
-stopped at its last poll, where its interval is known, else at its drop; a dead one its session
-timeout before it expired. A partition that nobody
-read before costs nothing, nor does one that stays with its owner. Where nobody is seen to take it,
-it counts until the rebalance has ended. Each second counts for one incident: the one with the
-rebalance in which the partition was given up, or the first after it; of a member that went, the one
-with its departure.
+Theory of operation. Records of changed partitions show the owner of each partition. A partition is
+unread from the moment at which its owner gives it up or departs until a member owns it again.
+
+- A dropped member stopped reading at its last poll if its poll interval is known, else at its drop.
+- A dead member stopped reading one session timeout before it expired.
+- A partition without an owner before costs nothing, nor does one that stays with its owner.
+- If no source shows the next owner, the partition counts until the end of the rebalance.
+
+Each second counts for one incident. If a member departed, it is the incident of the departure.
+Else it is the incident of the rebalance in which the partition was given up, or of the next one.
 
 Source: incidents.md sections 4 and 1a.8.
 """
@@ -24,7 +26,7 @@ from metrics.model.sample import Outcome
 from metrics.model.status import RebalanceStatus
 
 GONE_S = 600.0
-"""A group that nobody is in for longer has ended: its partitions are nobody's loss."""
+"""A group without members for longer has ended: its unread partitions cost nothing."""
 _CONSUMER = "consumer"
 """Groups of KIP-848."""
 SLACK_S = 1.0
@@ -35,10 +37,10 @@ class _Loss(NamedTuple):
     """A partition's loss of its owner. Instants are Unix seconds."""
 
     since: float
-    """When the owner stopped to read: a dropped or dead one did so before it went."""
+    """The owner stopped reading: a dropped or dead one before it departed."""
     at: float
     draft: Draft | None
-    """The incident in which its owner went; None: the owner gave it up."""
+    """The incident in which its owner departed; None: the owner gave it up."""
 
 
 class Gap(NamedTuple):
@@ -48,11 +50,11 @@ class Gap(NamedTuple):
     loss: _Loss
     until: float | None
     is_taken: bool = False
-    """Of an open one: the group reads its topic on, so a member that nobody sees has it."""
+    """An open gap of a topic that the group still reads: a member that no source sees owns it."""
 
 
 class _Exit(NamedTuple):
-    """A member that has nothing any more. Instants are Unix seconds."""
+    """Loss of all partitions of a member. Instants are Unix seconds."""
 
     stopped_at: float
     at: float
@@ -61,7 +63,7 @@ class _Exit(NamedTuple):
 
 
 def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) -> dict[Draft, float]:
-    """Return the unread seconds of each incident; nothing where no source shows partitions."""
+    """Return the unread seconds of each incident; empty if no source shows partitions."""
     if not attributes.ownership:
         return {}
     spans = sorted(
@@ -80,14 +82,14 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
         draft, ended_at = found
         until = ended_at if gap.until is None else gap.until
         if gap.topic in gone[draft] and until > ended_at + SLACK_S:
-            continue  # nobody wants to read it any more
+            continue  # the topic is deleted, or no member subscribes to it any more
         if gap.until is not None or draft.is_ongoing or gap.is_taken:
             costs[draft] += max(0.0, until - gap.loss.since)
     return {draft: seconds for draft, seconds in costs.items() if _has_stayed(draft)}
 
 
 def count_away(draft: Draft, attributes: Attributes) -> float:
-    """Return the partition seconds for which members that came back did not read their own."""
+    """Return the partition seconds that the owners' absence took, for members that came back."""
     spans = (
         (departure.returned_at - stopped_at)
         * attributes.count_owned(departure.member.key, stopped_at)
@@ -111,8 +113,8 @@ def count_moves(draft: Draft, attributes: Attributes) -> NeededMoves:
     """Return the moves that no assignor avoids.
 
     A member that has more partitions after a rebalance than before gained at least the difference.
-    Each of them counts for the length of the rebalance: from its first member's start, or from the
-    leave that the others learned of by their next heartbeats.
+    Each of these partitions counts for the length of the rebalance: from its first member's start,
+    or from the leave that began it, if that is earlier.
     """
     leaves = [each.at for each in draft.all_departures if each.how is DepartureMode.LEFT]
     count, seconds, handed_over, before = 0, 0.0, 0, float("-inf")
@@ -165,13 +167,13 @@ _Span = tuple[float, float, int, Draft]
 
 
 def _has_stayed(draft: Draft) -> bool:
-    """Check that somebody is left who can read: the last leave of a group has no cost."""
+    """Check that the group still has members: the leave of its last member has no cost."""
     rounds = [s for each in draft.rebalances for s in each.round.consumers if s.is_round]
     return bool(rounds) or draft.is_ongoing or not draft.rebalances
 
 
 def _rebalance_of(gap: Gap, spans: Sequence[_Span], starts: Sequence[float]) -> int | None:
-    """Return the rebalance in which a partition was given up, or the first one after it."""
+    """Return the rebalance during which a partition was given up, or the next one."""
     index = bisect_right(starts, gap.loss.since + SLACK_S) - 1
     if index >= 0 and spans[index][1] + SLACK_S >= gap.loss.since:
         while index > 0 and spans[index - 1][1] >= gap.loss.since:
@@ -183,9 +185,9 @@ def _rebalance_of(gap: Gap, spans: Sequence[_Span], starts: Sequence[float]) -> 
 
 
 def _exits(drafts: Sequence[Draft], attributes: Attributes) -> Iterator[_Exit]:
-    """Yield that a member that went has nothing any more.
+    """Yield the loss of all partitions for each member that departed or paused.
 
-    A fenced one is no loss: another process has its id, and with it its partitions.
+    A fenced member costs nothing: another process has its instance id, and with it its partitions.
     """
     for draft in drafts:
         for departure in draft.all_departures:
@@ -198,7 +200,7 @@ def _exits(drafts: Sequence[Draft], attributes: Attributes) -> Iterator[_Exit]:
 
 
 def _returns(drafts: Iterable[Draft], attributes: Attributes) -> Iterator[Ownership]:
-    """Yield that a member reads on what it had, unless its partitions have changed since."""
+    """Yield each member's partitions at the end of its pause, unless they changed during it."""
     for pause in (each for draft in drafts for each in draft.pauses):
         changes = attributes.changes_of_member.get(pause.member, [])
         index = bisect_right(changes, pause.since, key=lambda each: each.at) - 1
@@ -208,10 +210,10 @@ def _returns(drafts: Iterable[Draft], attributes: Attributes) -> Iterator[Owners
 
 
 def _list_targets(drafts: Iterable[Draft]) -> _Targets:
-    """Return the times in which members were to give partitions up, by member.
+    """Return the spans between a member's new target and its acknowledgement, by member.
 
-    A member of the new protocol that polls gives them up at once. One that does not reads none of
-    them meanwhile, and its log shows the revocation when it polls again.
+    A member of a KIP-848 group revokes partitions at its next poll. A member that does not poll
+    reads none of them, and its log shows the revocation only when it polls again.
     """
     found: _Targets = defaultdict(list)
     rounds = (each.round for draft in drafts for each in draft.rebalances)
@@ -225,7 +227,7 @@ def _list_targets(drafts: Iterable[Draft]) -> _Targets:
 
 
 def _loss_of(change: Ownership | _Exit, before_at: float, targets: _Targets) -> _Loss:
-    """Return when a member stopped to read what it loses; it had it since ``before_at``."""
+    """Return the loss of partitions by a change; the member had them since ``before_at``."""
     if isinstance(change, _Exit):
         return _Loss(change.stopped_at, change.at, change.draft)
     spans = targets.get(change.member, ())
@@ -240,7 +242,7 @@ def _gaps(
     targets: _Targets,
     now: float,
 ) -> Iterator[Gap]:
-    """Yield the times in which a partition that somebody read had no owner."""
+    """Yield the spans in which a partition had no owner, after it had one."""
     owners: dict[str, set[tuple[str, ...]]] = defaultdict(set)
     owned: dict[tuple[str, ...], frozenset[str]] = {}
     lost: dict[str, _Loss] = {}

@@ -1,10 +1,10 @@
-"""Counts of incidents by group and kind: each final one once, and those that are ongoing.
+"""Counts of incidents by group and kind: each final incident once, and the ongoing ones.
 
-Theory of operation. Incidents become final in the order of their ends. So a group has a mark, the
-latest end that is counted, and an incident that ended no later is not counted again, unless it was
-not final when the mark passed it. The ids of counted incidents are kept as well, while their
-records are there: the return of a member moves the end of an incident that was counted. Costs and
-failed joins count from the first look on (`aggregation.incidents.amounts`).
+Theory of operation. Incidents become final in the order of their ends. So each group has a mark,
+the latest end that is counted. An incident with an end up to the mark is not counted again, unless
+it was not final when the mark passed it. The return of a member moves the end of a counted
+incident; therefore the ids of counted incidents are kept as long as their records. Costs and
+failed joins count before an incident is final (`aggregation.incidents.amounts`).
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ REFRESH_S = 30.0
 """A group with an ongoing incident is due this often: time alone may end it."""
 _REFRESH_MIN_S = 1.0
 _REFRESH_SHARE = 0.05
-"""A young one is due sooner, so that its cost lags by no more than this share of its age."""
+"""A young incident is due earlier: its cost is late by at most this share of its age."""
 MAX_ERRORS = 20
 """Names of errors in one group; the others are counted as `OTHER_ERROR`."""
 OTHER_ERROR = "other"
@@ -59,14 +59,14 @@ _UNREAD, _MEMBERS = _Key(_Amount.UNREAD), _Key(_Amount.MEMBERS)
 
 @dataclass(slots=True)
 class _GroupCount:
-    """Counts of one group, by kind, and how far it is counted."""
+    """Counts of one group, by kind, and the mark up to which its incidents are counted."""
 
     totals: Counter[str] = field(default_factory=Counter)
     ongoing: Counter[str] = field(default_factory=Counter)
     recent: Counter[str] = field(default_factory=Counter)
     """Of incidents that are not final."""
     unplanned: int = 0
-    """Number of those among them that nobody wanted."""
+    """Number of unplanned ones among them."""
     amounts: GrowingTotals[_Key] = field(default_factory=GrowingTotals)
     errors: set[str] = field(default_factory=set)
     last_end: float | None = None
@@ -91,18 +91,18 @@ class _GroupCount:
         return is_before or incident.id in self.earlier
 
     def end(self, at: float | None) -> None:
-        """Note when a rebalance ended; the latest counts."""
+        """Note the end of a rebalance; the latest one counts."""
         if at is not None:
             self.last_end = at if self.last_end is None else max(at, self.last_end)
 
     def add_up(self, found: Iterable[Incident], now: float, oldest: float) -> None:
-        """Take what incidents cost so far, but for those that an earlier run has recorded."""
+        """Update the costs of all incidents, except those that an earlier run has recorded."""
         own = [incident for incident in found if not self.is_of_earlier_run(incident)]
         self.amounts.update({i.id: _contribution(i, self.label) for i in own}, now, oldest)
         self.due_at = min(self.due_at, self.amounts.due_at)
 
     def label(self, error: str) -> str:
-        """Return the label of an error: its name, as long as there are few."""
+        """Return the label of an error: its name, or `OTHER_ERROR` beyond `MAX_ERRORS` names."""
         if len(self.errors) < MAX_ERRORS:
             self.errors.add(error)
         return error if error in self.errors else OTHER_ERROR
@@ -112,12 +112,12 @@ class IncidentCounts:
     """Incidents of all groups, bounded."""
 
     def __init__(self, limit: int) -> None:
-        """``limit`` groups are kept; the longest quiet goes first."""
+        """Keep at most ``limit`` groups; evict the one that was updated longest ago."""
         self._limit = limit
         self._groups: dict[GroupRef, _GroupCount] = {}
 
     def skip(self, records: Iterable[Sample]) -> None:
-        """Mark as counted what an earlier run has recorded."""
+        """Mark the incidents that an earlier run has recorded as counted."""
         for record in records:
             if isinstance(record, IncidentRecord):
                 group = self._group(GroupRef(record.cluster, record.group))
@@ -134,11 +134,11 @@ class IncidentCounts:
         awaited: Collection[str] = (),
         oldest: Mapping[str, float] = MappingProxyType({}),
     ) -> list[Incident]:
-        """Take what is ``found`` of the named groups, count the final ones, return the new ones.
+        """Count the incidents ``found`` in the named groups; return the final ones that are new.
 
-        No incident is final in ``awaited`` groups: their records may be on their way. ``oldest``
-        has the time of each group's oldest record, as older ones are evicted. Instants are Unix
-        seconds.
+        No incident of an ``awaited`` group is final: some of its records have not arrived yet.
+        ``oldest`` is the time of each group's oldest record; earlier records are evicted. Instants
+        are Unix seconds.
         """
         gone = {ref for ref in self._groups.keys() - found.keys() if ref.group in names}
         new = list[Incident]()
@@ -150,11 +150,11 @@ class IncidentCounts:
         return new
 
     def due(self, now: float) -> set[str]:
-        """Return the groups in which an incident may have ended, or become final, by now."""
+        """Return the groups with an incident that may have ended or become final by now."""
         return {ref.group for ref, group in self._groups.items() if group.due_at <= now}
 
     def totals(self) -> IncidentTotals:
-        """Return what exporters show; 0 for kinds that were ongoing before."""
+        """Return the totals for the exporters; 0 for kinds that were ongoing before."""
         groups = [(GroupName(*ref), group) for ref, group in self._groups.items()]
         return IncidentTotals(
             final=_by_kind((name, group.totals) for name, group in groups),
@@ -204,7 +204,7 @@ def _end(incident: Incident) -> float:
 
 
 def _final_at(incident: Incident, now: float) -> float:
-    """Return when an incident may be final, or is due for its cost."""
+    """Return the time at which an incident may be final, or its cost is due (Unix seconds)."""
     if incident.ended_at is not None:
         return incident.ended_at + RESTART_S
     age = now - incident.started_at

@@ -1,7 +1,7 @@
-"""Details of an incident: what its cause's own words contain, and its member's attributes. Pure.
+"""Details of an incident: values in the text of its cause, and its member's attributes. Pure.
 
-Clients log which topics they subscribe to, and how many partitions each topic has; the words differ
-from version to version. What no source shows stays out.
+Clients log the topics of their subscription and the number of partitions of each topic. The texts
+differ from version to version. A value that no source shows is left out.
 
 Source: incidents.md sections 2 and 5.
 """
@@ -23,7 +23,7 @@ from metrics.model.status import RebalanceStatus
 
 Detail = dict[str, object]
 MAX_JOINERS = 10
-"""More members that join at once are as the first ones."""
+"""Members in the detail of a join; more members that join together are like the first ones."""
 
 _CHANGE = re.compile(
     r"(?s)\bfrom (?P<before>.*?) (?:at the beginning of the rebalance )?to (?P<after>.*)"
@@ -38,7 +38,7 @@ _RACK = re.compile(r"NO_RACKS|racks=")
 
 
 def complete(draft: Draft, attributes: Attributes) -> Detail:
-    """Return an incident's detail with what its members' attributes add."""
+    """Return an incident's detail together with its members' attributes."""
     return _of_kind(draft, attributes) | _assumed(draft, attributes) | _probing(draft)
 
 
@@ -52,7 +52,7 @@ def _probing(draft: Draft) -> Detail:
 
 
 def _assumed(draft: Draft, attributes: Attributes) -> Detail:
-    """Return the session timeout that the cost rests on, or the timeout that it lacks."""
+    """Return the session timeout that the cost assumes, or the name of the one that it lacks."""
     departures = [each for each in draft.all_departures if not draft.is_paused(each)]
     if any(map(attributes.assumes_session, departures)):
         return {"assumed_session_timeout_ms": _ms(BROKER_SESSION_S)}
@@ -76,7 +76,7 @@ def _of_kind(draft: Draft, attributes: Attributes) -> Detail:
 
 
 def _joiners(draft: Draft, attributes: Attributes) -> Detail:
-    """Return host, software and timeouts of the first new members, where a source shows them."""
+    """Return host, software and timeouts of the first new members, as far as sources show them."""
     found: list[Detail] = []
     for member in list(draft.members)[:MAX_JOINERS]:
         own: Detail = {
@@ -110,9 +110,9 @@ def _polls(draft: Draft, attributes: Attributes) -> Detail:
 
 
 def _silence(draft: Draft, attributes: Attributes) -> Detail:
-    """Return the session timeout in force, and what is known of a silent member's end.
+    """Return the session timeout in force, and the end of a silent member as far as it is known.
 
-    That is its last sign of life, and whether it came back as a new member.
+    The end has the member's last sign of life, and a flag if it came back as a new member.
     """
     departure = next(iter(draft.departures.values()), None)
     if departure is None:
@@ -148,7 +148,7 @@ _RESTARTS = {IncidentKind.RESTART, IncidentKind.ROLLOUT}
 
 
 def detail_of(kind: IncidentKind, reason: str | None) -> Detail:
-    """Return what a cause's words show of an incident of this kind."""
+    """Return the detail that the text of a cause contains, for an incident of this kind."""
     read = _READERS.get(kind)
     return {} if read is None or reason is None else read(reason)
 

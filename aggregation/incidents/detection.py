@@ -53,7 +53,7 @@ _MERGED = {IncidentKind.MEMBER_JOINED, IncidentKind.MEMBER_LEFT}
 
 @dataclass(slots=True)
 class GroupHistory:
-    """What is known of one group between two of its rebalances."""
+    """Incidents and members of one group, between two of its rebalances."""
 
     attributes: Attributes = field(default_factory=Attributes)
     stops: InitVar[Sequence[Stop]] = ()
@@ -122,10 +122,12 @@ class GroupHistory:
             self._merge_stop()
 
     def _note_expiry(self, rebalance: ExplainedRebalance, causes: Sequence[Cause]) -> None:
-        """Take a member's word that it was removed as the cause of the last round, without it.
+        """Make a member's expiry the cause of the last incident, if the member took no part in it.
 
-        A classic group's members all take part in a rebalance: it was no member any more. In
-        groups with owners its partitions show that, if a source shows them.
+        The member reports its removal late, by UNKNOWN_MEMBER_ID. All members of a classic group
+        take part in a rebalance, so the absent one was no member any more. In groups of the
+        protocols `consumer` and `streams` a member need not take part; there, its partitions show
+        the removal, if a source shows partitions.
         """
         last, word = self.drafts[-1] if self.drafts else None, causes[0] if causes else None
         if last is None or word is None or last.kind is not IncidentKind.UNKNOWN:
@@ -146,9 +148,9 @@ class GroupHistory:
         self._add_departure(last, went)
 
     def _forget_earlier_drops(self, rebalance: ExplainedRebalance, causes: Iterable[Cause]) -> None:
-        """Let a second drop of a member begin its own incident: it was back, and nobody saw it.
+        """Let a second drop of a member begin its own incident: its return was not seen.
 
-        The log of a muted client shows drops alone.
+        A client's log may be limited to warnings: it shows drops, and no joins.
         """
         dropped = {segment.member.key for segment in rebalance.round.consumers if segment.is_exit}
         for cause in causes:
@@ -160,9 +162,10 @@ class GroupHistory:
                 del self.members.away[key]
 
     def _note_leave(self, causes: Sequence[Cause]) -> Cause | None:
-        """Take the leave of a member as the cause of the last round, and return it.
+        """Make the leave of a member the cause of the last incident, and return it; else None.
 
-        Its absence there was taken for an expiry: its clock is behind those of the others.
+        So far, the incident was an expiry, inferred from the member's absence. The leave has a
+        later time, because the member's clock differs from the others'.
         """
         word = causes[0] if causes else None
         away = None if word is None else self.members.away.get(word.member.key)
@@ -175,10 +178,11 @@ class GroupHistory:
         return word
 
     def _note_drop(self, causes: Sequence[Cause]) -> Cause | None:
-        """Take the drop of a member as the cause of the last round, and return it.
+        """Make the drop of a member the cause of the last incident, and return it; else None.
 
-        Its absence there was taken for an expiry, as its line came late: with a logger of its own
-        confluent-kafka-python prints what librdkafka has said at the next poll.
+        So far, the incident was an expiry, inferred from the member's absence. The drop has a
+        later time: with a logger of its own, confluent-kafka-python writes librdkafka's log lines
+        only at the next poll.
         """
         word = causes[0] if causes else None
         away = None if word is None else self.members.away.get(word.member.key)
@@ -224,7 +228,7 @@ class GroupHistory:
             for step in segment.steps
             if step.code is RebalanceStatus.COORDINATOR_REQUESTED
         ]
-        # a member that missed the end of the last round heard of this one there
+        # a member that missed the end of the last round learned of this round during the last one
         last_end = self._last_end()
         own = [at for at in effects if at >= last_end] or effects
         until = min(own, default=float("inf")) + EFFECT_SLACK_S
@@ -264,7 +268,7 @@ class GroupHistory:
         draft = open_draft(rebalance, roots, self.members.present, self.attributes)
         is_expiry = draft.kind is IncidentKind.SESSION_EXPIRED
         if is_expiry and all(self._find_close(each, draft.started_at) for each in draft.members):
-            # its own last words are better evidence than its absence
+            # the member's own closing line is better evidence than its absence
             draft.kind, draft.certainty = IncidentKind.MEMBER_LEFT, Certainty.SEEN
             draft.reason = CLOSED
         self.drafts.append(draft)
@@ -288,7 +292,10 @@ class GroupHistory:
         returns: dict[Cause, AwayMember],
         rejoined: Container[tuple[str, ...]],
     ) -> None:
-        """Add those that went in a rebalance, each once, to its incident; not who ``rejoined``."""
+        """Add each departure of a rebalance to its incident, once.
+
+        The members that ``rejoined`` did not depart: they have another member id now.
+        """
         back = {cause.member.key for cause in returns}
         gone = {c.member: MemberDeparture(member=c.member, how=DepartureMode.REMOVED, at=c.at)
                 for c in causes if c.kind is IncidentKind.REMOVED_BY_ADMIN}  # fmt: skip
@@ -330,7 +337,10 @@ class GroupHistory:
         self.restarts.find_loop(departure.member, departure.at)
 
     def _bring_back_at_once(self, rebalance: ExplainedRebalance) -> None:
-        """Note the members that went and came back within one rebalance, and who is still out."""
+        """Note the members that came back within the rebalance of their departure.
+
+        A member that is still out keeps its incident pending.
+        """
         for segment in rebalance.round.consumers:
             away = self.members.away.get(segment.member.key)
             if away is None:
@@ -401,7 +411,7 @@ class GroupHistory:
         self.restarts.add_restart(draft, cause.member, at)
 
     def _merge_stop(self) -> None:
-        """Merge the leaves of a group of which no member is left."""
+        """Merge the leaves of a group without members: they are one stop."""
         run: list[Draft] = []
         for draft in reversed(self.drafts):
             is_near = not run or run[0].started_at - draft.started_at <= STOP_S
@@ -442,7 +452,7 @@ def _match_successors(
     causes: Sequence[Cause],
     restarted: list[tuple[MemberRef, float]],
 ) -> Iterator[tuple[MemberRef, MemberDeparture]]:
-    """Yield the departures; one whose successor came before it expired is added to restarts."""
+    """Yield the departures; append members with a successor before their expiry to restarts."""
     joined = [cause for cause in causes if cause.kind is IncidentKind.MEMBER_JOINED]
     for member, departure in gone.items():
         is_open = departure.how is DepartureMode.EXPIRED and departure.returned_at is None
@@ -470,7 +480,7 @@ def _is_inferred_join(cause: Cause) -> bool:
 
 
 def _find_sources(rebalance: ExplainedRebalance) -> set[str]:
-    """Return the sources of what began each member's part, and of what ended it."""
+    """Return the sources that show the begin or the end of a member's part in a rebalance."""
     found = {segment.source for segment in rebalance.round.segments}
     for segment in rebalance.round.segments:
         found |= {step.source for step in (*segment.steps, *segment.notes)}
@@ -491,7 +501,7 @@ def _replacement(cause: Cause, rebalance: ExplainedRebalance) -> MemberDeparture
 def _departure(
     departure: Departure, draft: Draft, rebalance: ExplainedRebalance
 ) -> MemberDeparture:
-    """Return a departure; a member that was removed may have said so later than the others."""
+    """Return a departure; the time of an inferred expiry is at latest the rebalance's begin."""
     is_expiry = departure.kind is DepartureKind.EXPIRED and departure.member in draft.members
     is_inferred = is_expiry and draft.certainty is Certainty.INFERRED
     is_absent = departure.member in rebalance.absent

@@ -22,7 +22,7 @@ _MODES = list(DepartureMode)
 
 
 class Pause(NamedTuple):
-    """Time in which a member of the group could not read. Instants are Unix seconds."""
+    """Span in which a member of the group could not read. Instants are Unix seconds."""
 
     member: tuple[str, ...]
     since: float
@@ -49,7 +49,7 @@ class Draft:
     errors: list[Cause] = field(default_factory=list)
     """Joins that were refused."""
     until: float = 0.0
-    """End of what belongs to it, rebalances aside."""
+    """End of its events other than rebalances: returns of members, refused joins."""
     is_pending: bool = False
     """Its member is still out, or its join still fails."""
     sources: set[str] = field(default_factory=set)
@@ -57,7 +57,7 @@ class Draft:
     """Time of its members' episodes that ended with a refused join."""
     pauses: list[Pause] = field(default_factory=list)
     lost_right: str | None = None
-    """What its members may not use any more: "group" or "topics"."""
+    """The right that its members have lost: to the "group", the "cluster" or the "topics"."""
     last_step_at: float = 0.0
     """Begin of the latest departure of a rollout."""
     absorbed_by: "Draft | None" = None
@@ -70,7 +70,7 @@ class Draft:
 
     @property
     def ended_at(self) -> float:
-        """End of its last rebalance, or of what else belongs to it."""
+        """End of its last rebalance, or of its other events if that is later."""
         ends = [rebalance.round.ended_at for rebalance in self.rebalances]
         return max([self.started_at, self.until, *ends])
 
@@ -84,7 +84,7 @@ class Draft:
         return sorted([*self.departed_earlier, *self.departures.values()], key=lambda each: each.at)
 
     def is_paused(self, departure: MemberDeparture) -> bool:
-        """Check that a member that went had stopped before, at an instant that is known."""
+        """Check that a pause of the member had begun before it departed."""
         key = departure.member.key
         return any(each.member == key and each.since <= departure.at for each in self.pauses)
 
@@ -132,7 +132,10 @@ class Draft:
         other.absorbed_by = self
 
     def part(self, place: tuple[str, ...]) -> "Draft | None":
-        """Take out what the processes of one place began; None: there is nothing else."""
+        """Split off the rebalances that the processes of one place began, as a draft of their own.
+
+        None: there are no such rebalances, or no others.
+        """
         own = [each for each in self.rebalances if _began_at(each, place)]
         others = {member: None for member in self.members if place_key(member) != place}
         if not own or not others or len(own) == len(self.rebalances):

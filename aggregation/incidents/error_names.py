@@ -12,10 +12,10 @@ import re
 from itertools import chain
 
 _ANSWER = re.compile(r"\banswered ([A-Z]\w+)$")
-"""The wire's words of a response."""
+"""The text that the wire decoder gives a response with an error."""
 _PROTOCOL = re.compile(r"\b([A-Z]+(?:_[A-Z]+)+)\b")
 _EXCEPTION = re.compile(r"\((?!Kafka|Runtime|IllegalState)(\w+)Exception\)")
-"""The class of a Java exception; those left out are of any error."""
+"""The class of a Java exception, except classes that any error may have."""
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NUMBER = re.compile(r"\[(?:Error )?(\d{1,3})\]")
 """kafka-python and aiokafka print ``[Error 23]``, kafka-go ``[23]``."""
@@ -70,7 +70,7 @@ _BY_WORDS = {
 
 
 def name_error(reason: str) -> str | None:
-    """Return the protocol's name of the error that a reason is about; None if it shows none."""
+    """Return the protocol's name of the error in a reason; None if it contains none."""
     answer, exception = _ANSWER.search(reason), _EXCEPTION.search(reason)
     if answer is not None:
         return str(answer[1])

@@ -1,4 +1,4 @@
-"""Causes that go on with the last incident of a group, and begin none of their own. Pure.
+"""Causes that belong to the last incident of a group and begin none of their own. Pure.
 
 Source: incidents.md 1a.2.
 """
@@ -15,11 +15,11 @@ from aggregation.rebalances.grouping import EPOCH_NOTICE_S
 from aggregation.rebalances.rebalances import ExplainedRebalance
 
 FOLLOW_S = 60.0
-"""A leader notices a changed subscription's topics within this (metadata is asked for at once)."""
+"""A leader notices a changed subscription's topics within this (it requests metadata at once)."""
 
 
 def is_follow_up(last: Draft, cause: Cause, until: float, attributes: Attributes) -> bool:
-    """Check that a cause goes on with the last incident; its rebalance ends at ``until``."""
+    """Check that a cause belongs to the last incident; its rebalance ends at ``until``."""
     if cause.kind is IncidentKind.METADATA_CHANGED:
         return _is_noticed(last, cause, until, attributes)
     if cause.kind is IncidentKind.TASK_CONFIGURATION:
@@ -28,7 +28,7 @@ def is_follow_up(last: Draft, cause: Cause, until: float, attributes: Attributes
 
 
 def is_in_loop(last: Draft, rebalance: ExplainedRebalance) -> bool:
-    """Check for a round of Connect's workers right after one whose assignment had an error."""
+    """Check for a round of Connect's workers right after one with an error as its assignment."""
     is_loop = is_failed_assignment(last.reason)
     return is_loop and rebalance.round.started_at <= last.ended_at + REJOIN_S
 
@@ -42,7 +42,7 @@ def _fails_again(last: Draft, cause: Cause) -> bool:
 
 
 def _is_announced(last: Draft, cause: Cause) -> bool:
-    """Check that an incident's assignment demanded a follow-up: at once, or at a set time."""
+    """Check that an incident's assignment required a follow-up: at once, or at a set time."""
     is_scheduled = cause.kind is IncidentKind.PROBING
     return is_scheduled or cause.at <= last.ended_at + EPOCH_NOTICE_S
 
@@ -50,8 +50,9 @@ def _is_announced(last: Draft, cause: Cause) -> bool:
 def _is_noticed(last: Draft, cause: Cause, until: float, attributes: Attributes) -> bool:
     """Check that a leader notices the topics of a changed subscription, or of a new member.
 
-    A topic that it has known with another number of partitions has changed by itself: its
-    words show that, or what the members read before and ``until`` then.
+    If the leader has known a topic with another number of partitions, the topic itself has
+    changed, and the cause is independent. The leader's text shows that, or the partitions that the
+    members read before the cause and at ``until`` (Unix seconds).
     """
     changed = last.kind is IncidentKind.SUBSCRIPTION_CHANGED or last.kind in RESTARTS
     if not changed or cause.at > last.ended_at + FOLLOW_S or is_resized(cause.reason):

@@ -55,7 +55,7 @@ class Analysis(NamedTuple):
 
 
 class GroupIncidents(NamedTuple):
-    """Incidents of one group by start, and when its last rebalance ended (Unix seconds)."""
+    """Incidents of one group by start, and the end of its last rebalance (Unix seconds)."""
 
     incidents: list[Incident]
     last_end: float | None
@@ -75,10 +75,10 @@ def split_by_group(analysis: Analysis) -> dict[GroupRef, GroupIncidents]:
 
 
 def _absorb_rejoins(refused: Draft, drafts: list[Draft]) -> None:
-    """Take the rebalances that follow from a failed join into the failure's own.
+    """Add the incidents that follow from a failed join to the failure's own incident.
 
-    A member that has lost a right is dropped, its application is started again, and with the right
-    its topics come back.
+    A member that has lost a right is dropped or expires, its application is restarted, and its
+    topics return together with the right.
     """
     for draft in list(drafts):
         is_joined = draft.kind is IncidentKind.JOIN_FAILED
@@ -102,7 +102,7 @@ _AFTER_LOSS = {
     IncidentKind.ROLLOUT,
     IncidentKind.SESSION_EXPIRED,
 }
-"""Kinds that follow from a lost right, if they are of its members alone."""
+"""Kinds that follow from a lost right, if they have no other members."""
 _TOPICS_BACK = IncidentKind.METADATA_CHANGED
 """Kind that follows shortly after topics may be read again."""
 EXPIRY_S = 60.0
@@ -110,7 +110,7 @@ EXPIRY_S = 60.0
 
 
 class _KnownGroup(NamedTuple):
-    """What is known of a group apart from its incidents; ``now`` is Unix seconds."""
+    """Attributes, member ids and lag of one group; ``now`` is Unix seconds."""
 
     ref: GroupRef
     now: float
@@ -126,11 +126,11 @@ def analyze(
     *,
     corrects_clocks: bool = True,
 ) -> Analysis:
-    """Return what happened to all groups.
+    """Return the rebalances and incidents of all groups.
 
     ``now`` is Unix seconds, by default the latest time in the records; an open rebalance lasts
-    until then. ``watermark`` is as in `explain_rebalances`. ``corrects_clocks``: steps of a log's
-    clock are taken out, for which all records around them are needed.
+    until then. ``watermark`` is as in `explain_rebalances`. ``corrects_clocks`` removes the steps
+    of a log's clock; it needs all records around a step.
     """
     unified = unify_identities(records)  # costs and refusals go by member, too
     steady = correct_clock_steps(unified) if corrects_clocks else SteadyRecords([*unified], [])
@@ -160,7 +160,10 @@ def _name_clock_steps(incidents: list[Incident], steps: Sequence[ClockStep]) -> 
 
 
 def recent(analysis: Analysis, since: float) -> Analysis:
-    """Return what still went on at Unix seconds ``since``, or came later; incidents are whole."""
+    """Return the incidents and rebalances that are open, or ended at ``since`` or later.
+
+    An incident keeps its earlier rebalances. ``since`` is Unix seconds.
+    """
     incidents = [i for i in analysis.incidents if i.ended_at is None or i.ended_at >= since]
     theirs = {span.id for incident in incidents for span in incident.rebalances}
     rounds = [
@@ -213,8 +216,8 @@ def find_incidents(
 def _give_own_ids(incidents: Sequence[Incident]) -> list[Incident]:
     """Give a second incident of the same start and members an id of its own.
 
-    Where records are lost, two can begin at one microsecond and have no member. The one that ended
-    first keeps its id; the id of the other one's rebalance tells it apart.
+    If records are lost, two incidents without members can begin at the same microsecond. The one
+    that ended first keeps its id. The id of the other contains the ids of its rebalances.
     """
     in_order = sorted(incidents, key=lambda each: inf if each.ended_at is None else each.ended_at)
     firsts = {each.id: each for each in reversed(in_order)}
@@ -227,7 +230,10 @@ def _give_own_ids(incidents: Sequence[Incident]) -> list[Incident]:
 
 
 def _read_stops(rebalances: Iterable[ExplainedRebalance]) -> dict[GroupRef, list[Stop]]:
-    """Return when the last members of each group left for good: within a minute, at the end."""
+    """Return the spans in which the last members of each group left: `STOP_S` before the end.
+
+    A stop with another rebalance within `RESTART_S` after it is a restart, and left out.
+    """
     found = defaultdict[GroupRef, list[Stop]](list)
     came_at: dict[GroupRef, float] = {}
     for each in rebalances:
@@ -242,9 +248,9 @@ def _read_stops(rebalances: Iterable[ExplainedRebalance]) -> dict[GroupRef, list
 
 
 def _explain_growth(draft: Draft, attributes: Attributes) -> None:
-    """Take topics that grew as the cause of a rebalance in which nobody came, went or changed.
+    """Make topics that grew the cause of an incident without another cause.
 
-    If a leader noticed them without naming them, they are its detail.
+    If a leader noticed the topics without naming them, they become the incident's detail.
     """
     segments = [s for each in draft.rebalances for s in each.round.consumers]
     is_of_topics = all(
@@ -266,9 +272,10 @@ def _explain_growth(draft: Draft, attributes: Attributes) -> None:
 
 
 def _may_begin(rebalance: ExplainedRebalance) -> bool:
-    """Check that nobody but the members that are seen need have begun a rebalance.
+    """Check that a rebalance may have begun without a member that no source sees.
 
-    In a classic group each member that only heard of it (1) heard of another one's join or leave.
+    In a classic group, CoordinatorRequested (1) is a consequence of another member's join or leave.
+    If it is the first code of all members, an unseen member began the rebalance.
     """
     requested = RebalanceStatus.COORDINATOR_REQUESTED
     return rebalance.round.group_type != "classic" or any(
@@ -331,7 +338,7 @@ def _client_kind(draft: Draft) -> ClientKind:
 
 
 def _may_stop_others(draft: Draft, attributes: Attributes) -> bool:
-    """Check for other members with an assignor of their own, which may be an eager one."""
+    """Check for other members with an assignor that the client sets and that may be eager."""
     assignor = attributes.label_at("assignor", draft.started_at) or ""
     if "cooperative" in assignor:
         return False
@@ -349,7 +356,7 @@ _OF_CONSUMERS = {None, "", "consumer"}
 
 
 def _read_member_ids(records: Iterable[Sample]) -> dict[GroupRef, dict[MemberRef, str]]:
-    """Return the latest member id of each member, for what no rebalance shows."""
+    """Return the latest member id of each member, for incidents without rebalances."""
     found: dict[GroupRef, dict[MemberRef, tuple[str, str]]] = defaultdict(dict)
     for record in records:
         if record.member_id and record.client_id:
@@ -364,7 +371,7 @@ def _read_member_ids(records: Iterable[Sample]) -> dict[GroupRef, dict[MemberRef
 def _member_ids(rebalances: Iterable[ExplainedRebalance]) -> dict[MemberRef, str]:
     """Return the last member id of each member within some rebalances.
 
-    Of members with one name it is the id of the one that began the last of them.
+    If several members share all names, it is the id of the one that began a rebalance last.
     """
     named = [
         (segment.member, rebalance.trigger.at in {step.at for step in segment.steps}, segment)

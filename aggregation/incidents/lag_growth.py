@@ -1,9 +1,9 @@
 """Growth of a group's lag in an incident, from the changes that group inspection recorded. Pure.
 
-The changes of one disturbance follow each other: each begins at the height where the last one
-ended, and the last one falls to the lag before the first, or below. An incident has the changes
-from its begin to the begin of the next one. Where the group caught up later than that, the end is
-still its own: what it had to read again was read by then.
+The changes of one disturbance follow each other: each begins at or above the lag after the change
+before it, and the last one falls to the lag before the first one, or below. An incident has the
+changes between its begin and the begin of the next incident. If the group caught up after that,
+that time is still the end of this incident's lag: only then were its records read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from typing import NamedTuple
 from aggregation.incidents.attributes import LagStep
 
 SLACK_S = 5.0
-"""A poll may see a changed group shortly before the others of its members hear of it."""
+"""A poll may see a changed group shortly before the group's other members do."""
 
 
 class LagGrowth(NamedTuple):
@@ -28,7 +28,11 @@ Disturbances = Sequence[Sequence[LagStep]]
 
 
 def split_steps(steps: Iterable[LagStep]) -> Disturbances:
-    """Split the steps where the lag is as before its first one, or where they do not join."""
+    """Split the steps into disturbances.
+
+    A disturbance ends if the lag is back to its value before the first step, or if the next step
+    begins below the end of the last one.
+    """
     found: list[list[LagStep]] = []
     for step in sorted(steps):
         last = found[-1] if found else []
@@ -42,7 +46,7 @@ def split_steps(steps: Iterable[LagStep]) -> Disturbances:
 
 
 def measure_growth(disturbances: Disturbances, since: float, until: float) -> LagGrowth | None:
-    """Return the growth between two instants; None where the lag did not grow."""
+    """Return the growth between two instants (Unix seconds); None if the lag did not grow."""
     for grown in disturbances:
         own = [each for each in grown if since - SLACK_S <= each.at < until - SLACK_S]
         if own and own[0].after > own[0].before:

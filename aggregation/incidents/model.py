@@ -43,17 +43,17 @@ class IncidentKind(StrEnum):
 
     @property
     def status(self) -> RebalanceStatus | None:
-        """Status that the root cause sets; None where it sets none."""
+        """Status that the root cause sets; None if it sets none."""
         return _STATUS.get(self)
 
     @property
     def is_caused_by_a_member(self) -> bool:
-        """Whether a member began it: nobody did where topics, tasks or coordinators changed."""
+        """Whether a member began it: not if topics, tasks or the coordinator changed."""
         return self not in _BY_NOBODY
 
     @property
     def is_follow_up(self) -> bool:
-        """Whether Streams' assignment demanded it: at once, or at a set time."""
+        """Whether a Streams assignment required it: at once, or at a set time."""
         return self in _FOLLOW_UPS
 
 
@@ -108,13 +108,13 @@ class MemberDeparture:
     at: float
     returned_at: float | None = None
     is_silent: bool = False
-    """Others noticed it: the member had been silent since its session timeout before."""
+    """Others noticed it: the member was silent for a session timeout before."""
     closed_at: float | None = None
     """Close of its consumer without a leave: its session expired later."""
     expired_at: float | None = None
     """End of its session, if the group waited until then."""
     returned_as_new: bool = False
-    """It joined as a new member: a process that started again, as far as one can know."""
+    """It joined as a new member: probably its process was restarted."""
 
 
 class Wait(NamedTuple):
@@ -125,9 +125,9 @@ class Wait(NamedTuple):
     joined_at: float | None
     """Unix seconds; None: it has not joined."""
     certainty: Certainty = Certainty.SEEN
-    """Inferred: one of several members, no source shows which."""
+    """Inferred: it is one of several members, and no source shows the right one."""
     member_id: str | None = None
-    """Of members with one name, the one that it is."""
+    """It distinguishes members that share all names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ class RebalanceSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What an incident cost; None: no source shows it."""
+    """Cost of an incident; None: no source shows it."""
 
     unread_partition_seconds: float | None = None
     member_seconds: float = 0.0
@@ -153,23 +153,24 @@ class Cost:
     lag: int | None = None
     """The highest lag in records while it lasted, and until the group had caught up."""
     lag_before: int | None = None
-    """The lag before it, where the lag grew."""
+    """The lag before it, if the lag grew."""
     caught_up_at: float | None = None
-    """When the lag was as before (Unix seconds); None: not yet, or not seen."""
+    """Time at which the lag was as before (Unix seconds); None: not yet, or not seen."""
     away_partition_seconds: float | None = None
-    """Time that members which came back did not read what was theirs: no setting saves it."""
+    """Part of the cost that no setting saves: returned members were away from their partitions."""
     partitions_to_move: int | None = None
     """Partitions that had to move, by the numbers that each member had before and after."""
     moved_partition_seconds: float | None = None
     """The same, each for the length of its rebalance."""
     partitions_handed_over: int | None = None
-    """The part of them that a member which stays gives to another one."""
+    """The part of them that remaining members give to others."""
 
 
 def save_by_waiting(unread_s: float | None, away_s: float | None) -> float | None:
-    """Return the unread seconds saved if a group waits for members that come back.
+    """Return the unread seconds that a group saves if it waits for members that come back.
 
-    Their own partitions are unread meanwhile: below 0 the wait is worse than what was recorded.
+    The partitions of these members are unread during the wait. A result below 0 means that the
+    wait costs more than the recorded rebalances.
     """
     return None if unread_s is None or away_s is None else unread_s - away_s
 
@@ -193,10 +194,10 @@ class Incident:
     ended_at: float | None
     """None while it goes on."""
     is_final: bool
-    """It ended so long ago that nothing is added any more."""
+    """It ended 10 minutes ago or earlier: no rebalance is added any more."""
     members: tuple[MemberRef, ...]
     member_ids: dict[MemberRef, str] = field(default_factory=dict)
-    """The last member id of each member that it names, where one was seen."""
+    """The last member id of each member that it names, if a source shows one."""
     reason: str | None = None
     detail: dict[str, object] = field(default_factory=dict)
     rebalances: tuple[RebalanceSpan, ...] = ()
@@ -212,7 +213,7 @@ class Incident:
     """Type of the group at its end: classic, consumer, share or streams."""
     client_kind: ClientKind = ClientKind.CONSUMER
     may_stop_others: bool = True
-    """Members beside its own take part, and their assignor may stop them: it is a setting."""
+    """Other members take part, and the assignor, a setting, may be an eager one: it stops them."""
 
     @property
     def is_ongoing(self) -> bool:

@@ -1,4 +1,4 @@
-"""First drafts: what a rebalance that begins an incident shows of it. Pure.
+"""First drafts of incidents, from the rebalance that begins them. Pure.
 
 Kinds rise later (`aggregation.incidents.detection`).
 """
@@ -37,7 +37,7 @@ def open_draft(
     present: _Keys,
     attributes: Attributes,
 ) -> Draft:
-    """Return the incident that a rebalance begins; ``present`` were there before it."""
+    """Return the incident that a rebalance begins; ``present`` are its members before it."""
     at, trigger = rebalance.round.started_at, rebalance.trigger
     if rebalance.is_after_failure and trigger.member is not None:
         draft = Draft(IncidentKind.JOIN_FAILED, at, Certainty.SEEN, trigger.reason)
@@ -84,9 +84,9 @@ def _explains_subscription(news: Cause, change: Cause) -> bool:
 
 
 def is_passing(cause: Cause, rebalance: ExplainedRebalance, attributes: Attributes) -> bool:
-    """Check for metadata without topics that the group reads on with the same partitions.
+    """Check for metadata that lack topics, though the group still reads all their partitions.
 
-    A broker that has just started knows them a moment later.
+    A broker that has just started does not know all topics for a moment.
     """
     if cause.kind is not IncidentKind.METADATA_CHANGED or rebalance.round.is_open:
         return False
@@ -96,7 +96,11 @@ def is_passing(cause: Cause, rebalance: ExplainedRebalance, attributes: Attribut
 
 
 def _draft_without_cause(rebalance: ExplainedRebalance, present: _Keys) -> Draft:
-    """Return what is known where no cause was seen: an expiry, a failed join, or nothing."""
+    """Return the incident of a rebalance without a visible cause.
+
+    It is an inferred expiry, a join that the coordinator could not serve, a match of regular
+    expressions, or unknown.
+    """
     round_ = rebalance.round
     is_short = round_.own_seconds <= EXPIRY_WAIT_S
     if rebalance.absent and is_short and not round_.is_open:
@@ -120,9 +124,9 @@ def _draft_of_expiry(rebalance: ExplainedRebalance, members: Iterable[MemberRef]
 
 
 def _find_removed(rebalance: ExplainedRebalance, present: _Keys) -> list[MemberRef]:
-    """Return the members that learn within a rebalance that they had been removed before it.
+    """Return the members that learn within a rebalance that they were removed before it.
 
-    A frozen member may be back before the others have their assignment.
+    A frozen member may return before the others have their assignment.
     """
     return [
         cause.member
@@ -134,10 +138,10 @@ def _find_removed(rebalance: ExplainedRebalance, present: _Keys) -> list[MemberR
 
 
 def _draft_of_retry(rebalance: ExplainedRebalance, retry: Cause, present: _Keys) -> Draft:
-    """Return what a join that the coordinator could not serve shows.
+    """Return the incident of a join that the coordinator could not serve.
 
-    A member that was not there before joins as new. One alone had sent its join for a reason
-    that nobody saw; several have met a coordinator that moved.
+    A member that was absent before joins as new. If the rebalance has a single member, the reason
+    of its join is unknown. If it has several, the coordinator moved.
     """
     at = rebalance.round.started_at
     if retry.member.key not in present:

@@ -1,10 +1,15 @@
-"""Places of members: whether a member that arrives replaces one that went. Pure.
+"""Places of members, to find the member that replaces a departed one. Pure.
 
-Theory of operation. A process that restarts has a new member id; its place stays. The place is the
-first of these that both have: the ``group.instance.id``; the client id, where one member has it;
-the host, where client ids repeat; host and client id without generated parts, where the host is
-a pod of a Deployment; the same of the client id alone, where a pod's name is a part of it. Without
-such names only the client id or instance id counts.
+Theory of operation. A restarted process has a new member id, but the same place. The place is the
+first of these that both members have:
+
+1. the ``group.instance.id``;
+2. the client id, if only one member has it;
+3. client id and host, if several members have the client id;
+4. host and client id without generated parts, if the host is a pod of a Deployment;
+5. the client id without generated parts, if it contains a pod's name.
+
+Members without such names have only the instance id or the client id as their place.
 
 Source: incidents.md 1a.3.
 """
@@ -24,7 +29,7 @@ _GENERATED = re.compile(
 )
 
 
-@lru_cache(maxsize=4096)  # it is asked for by pairs of members
+@lru_cache(maxsize=4096)  # called for each pair of members
 def place_key(member: MemberRef) -> tuple[str, ...]:
     """Return the identity of a member's process: threads of a Streams instance share it."""
     thread = streams_thread(member.client_id)
@@ -34,9 +39,9 @@ def place_key(member: MemberRef) -> tuple[str, ...]:
 
 
 def replaces(arrived: MemberRef, gone: MemberRef, *, is_shared: bool) -> bool:
-    """Check that a member came to the place of one that went.
+    """Check that a member took the place of a departed one.
 
-    The client id ``is_shared`` where several members of the group have it.
+    The client id ``is_shared`` if several members of the group have it.
     """
     if arrived.group_instance_id or gone.group_instance_id:
         return arrived.group_instance_id == gone.group_instance_id
@@ -54,14 +59,14 @@ def is_other_release(arrived: MemberRef, gone: MemberRef) -> bool:
 
 @lru_cache(maxsize=4096)  # as above
 def list_releases(member: MemberRef) -> frozenset[str]:
-    """Return the ReplicaSets that a member's host and client id name; none where it is no pod."""
+    """Return the ReplicaSets that a member's host and client id name; empty if it is no pod."""
     pods = (_POD_SUFFIX.search(name) for name in (member.host, member.client_id))
     return frozenset(pod[1] for pod in pods if pod is not None)
 
 
 @lru_cache(maxsize=4096)  # as above
 def _workload(member: MemberRef) -> tuple[str, str] | None:
-    """Return host and client id without their generated parts; None where neither is a pod's."""
+    """Return host and client id without generated parts; None if neither names a pod."""
     base = _POD_SUFFIX.sub("", member.host)
     if base == member.host and _POD_SUFFIX.search(member.client_id) is None:
         return None

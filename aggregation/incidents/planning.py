@@ -1,9 +1,10 @@
-"""Planned and unplanned incidents: whether somebody wanted what happened. Pure.
+"""Planned and unplanned incidents. Pure.
 
-Theory of operation. Starts, stops, deploys, changed subscriptions, topics, tasks and Streams' own
-follow-ups are planned: they have a price, but nothing is broken. A restart is planned where the
-member left by itself; a process that was killed and came back is a crash. A rollout is planned
-however its members went, since static members and Streams threads go silently.
+Theory of operation. A planned incident follows from somebody's action: it has a cost, but nothing
+is broken. Starts, stops, deploys, changed subscriptions, topics and tasks, and Streams' own
+follow-ups are planned. A restart is planned if the member left by itself; a killed process that
+came back is a crash. A rollout is always planned, even if its members expired, because static
+members and Streams threads send no LeaveGroup when they close.
 """
 
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
@@ -24,7 +25,7 @@ PLANNED_KINDS = {
 
 
 def is_planned(incident: Incident) -> bool:
-    """Check that somebody wanted what happened."""
+    """Check that an incident is planned, by its kind and, for a restart, by its departures."""
     if incident.kind is IncidentKind.RESTART:
         return all(
             departure.how is DepartureMode.LEFT

@@ -1,7 +1,8 @@
-"""Members of one group between two of its rebalances: who is there, and who is away. Pure.
+"""Present and absent members of one group, between two of its rebalances. Pure.
 
-Theory of operation. A member is present from its first assignment until it goes. One that went is
-away until it is back, or a successor came to its place (`aggregation.incidents.places`).
+Theory of operation. A member is present from its first assignment until it departs. A departed
+member is away until it returns, or until a successor takes its place
+(`aggregation.incidents.places`).
 """
 
 from collections import Counter
@@ -21,7 +22,7 @@ from metrics.model.signals import streams_thread
 from metrics.tracking.source_traits import BROKER_SOURCES
 
 REJOIN_S = 2.0
-"""A process that joins as new this soon after its assignment has not started again."""
+"""A member that joins as new within this after its assignment is the same process."""
 
 _RETURNS = {
     IncidentKind.MEMBER_JOINED,
@@ -34,7 +35,7 @@ _RETURNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwayMember:
-    """A member that went and is not back."""
+    """A departed member that has not returned."""
 
     member: MemberRef
     how: DepartureMode
@@ -46,22 +47,22 @@ class AwayMember:
 
 @dataclass(slots=True)
 class Presence:
-    """Who is in a group, and who is not back."""
+    """The members of a group, and the departed ones that have not returned."""
 
     present: dict[tuple[str, ...], MemberRef] = field(default_factory=dict)
     present_since: dict[tuple[str, ...], float] = field(default_factory=dict)
-    """The first sign of each of them: rebalances of new protocols overlap."""
+    """Time of each one's first record (Unix seconds): rebalances of new protocols overlap."""
     arrived_at: dict[tuple[str, ...], float] = field(default_factory=dict)
     away: dict[tuple[str, ...], AwayMember] = field(default_factory=dict)
     synced_at: dict[tuple[str, ...], float] = field(default_factory=dict)
-    """When each member got its last assignment."""
+    """Time of each member's last assignment (Unix seconds)."""
     member_ids: dict[tuple[str, ...], str] = field(default_factory=dict)
-    """Each member's last one."""
+    """The last member id of each member."""
     replaced: set[tuple[str, ...]] = field(default_factory=set)
-    """Members that came in this rebalance to the place of one that had gone."""
+    """Members that took a departed member's place in this rebalance."""
 
     def update(self, rebalance: ExplainedRebalance) -> None:
-        """Learn who is there now."""
+        """Update the present members by the departures, arrivals and ends of a rebalance."""
         for departure in rebalance.departures:
             self.present.pop(departure.member.key, None)
         self._note_arrivals(rebalance)
@@ -79,7 +80,7 @@ class Presence:
                 self.present.pop(segment.member.key, None)
 
     def _note_arrivals(self, rebalance: ExplainedRebalance) -> None:
-        """Learn who came as new, and to no one's place."""
+        """Note the new members that took nobody's place."""
         for arrival in rebalance.arrivals:
             key = arrival.member.key
             if key in self.replaced:
@@ -91,7 +92,11 @@ class Presence:
     def infer_joins(
         self, rebalance: ExplainedRebalance, among: Container[tuple[str, ...]] | None
     ) -> list[Cause]:
-        """Return the joins of members ``among`` some, or of unknown ones, that no line shows."""
+        """Return the joins that follow only from a member's part in the rebalance.
+
+        They are joins of the members ``among`` these keys, of known members with another id, or,
+        if ``among`` is None, of unknown members.
+        """
         known = {*self.present, *self.away}
         gone = {segment.member.key for segment in rebalance.round.consumers if segment.is_exit}
         return [
@@ -123,11 +128,11 @@ class Presence:
         return is_other and streams_thread(segment.member.client_id) is None
 
     def count_names(self) -> Mapping[str, int]:
-        """Return how many present members have each client id."""
+        """Return the number of present members by client id."""
         return Counter(member.client_id for member in self.present.values())
 
     def find_returns(self, causes: Iterable[Cause]) -> dict[Cause, AwayMember]:
-        """Return the departure that each cause is the return of: one successor for each."""
+        """Return the absent member that each cause brings back; each has one successor at most."""
         found: dict[Cause, AwayMember] = {}
         successors: dict[MemberRef, MemberRef] = {}
         names = self.count_names()
@@ -141,9 +146,10 @@ class Presence:
     def _find_away(
         self, cause: Cause, successors: Mapping[MemberRef, MemberRef], names: Mapping[str, int]
     ) -> AwayMember | None:
-        """Return the departure that a cause is the return of; ``successors`` are by who went.
+        """Return the absent member that a cause brings back; None if it is no return.
 
-        ``names`` are how many present members have each client id.
+        ``successors`` are by departed member; ``names`` is the number of present members by client
+        id.
         """
         if cause.kind not in _RETURNS:
             return None
@@ -169,10 +175,10 @@ class Presence:
         return None
 
     def is_rejoin(self, cause: Cause, noted: Mapping[tuple[str, ...], float]) -> bool:
-        """Check for a process that joins again under another member id.
+        """Check that the same process joins again under another member id.
 
-        Its join was refused within this rebalance, as the broker ``noted``, or an error came right
-        after its assignment: no process starts again that fast.
+        Either its join was refused within this rebalance, as the broker ``noted``, or it got an
+        error right after its assignment: no process restarts that fast.
         """
         if cause.kind is not IncidentKind.MEMBER_JOINED or not self.is_unexpired(cause):
             return False
@@ -181,7 +187,7 @@ class Presence:
         return not cause.is_first or joined_before or self.is_repeated(cause)
 
     def is_repeated(self, cause: Cause) -> bool:
-        """Check for a join right after an assignment: it goes on with what that belonged to."""
+        """Check for a join right after an assignment: it belongs to the assignment's incident."""
         synced_at = self.synced_at.get(cause.member.key, float("-inf"))
         return synced_at <= cause.at <= synced_at + REJOIN_S
 
@@ -193,7 +199,7 @@ class Presence:
 
 
 def find_first_notes(rebalance: ExplainedRebalance) -> dict[tuple[str, ...], float]:
-    """Return when the broker first reported each member."""
+    """Return the time of the broker's first report of each member (Unix seconds)."""
     found: dict[tuple[str, ...], float] = {}
     for segment in rebalance.round.segments:
         for note in segment.notes:

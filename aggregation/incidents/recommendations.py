@@ -1,7 +1,7 @@
-"""Recommendations for an incident: a setting with its number now and the number proposed. Pure.
+"""Recommendations for an incident: a setting, its present value and the proposed value. Pure.
 
-The texts are data: ``recommendations.toml``, which is read at the first incident. A number is
-proposed only where the incident shows how much was needed.
+The texts are data in ``recommendations.toml``, read at the first incident. A value is proposed only
+if the incident shows how much was needed.
 
 Source: incidents.md sections 5 and 6.
 """
@@ -36,7 +36,7 @@ _DEFAULT = " (the broker's default, no source shows this group's)"
 
 
 class SettingAdvice(NamedTuple):
-    """One thing to change; None where it is not known."""
+    """One setting or action to change; None if it is not known."""
 
     setting: str | None
     now: str | None
@@ -51,9 +51,9 @@ class _AdviceText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     setting: str | None = None
     price: str | None = None
     error: str | None = None
-    """A pattern of the error that it is for."""
+    """The entry applies to errors that match this pattern."""
     waits: bool = False
-    """With it the group waits for members that come back."""
+    """The setting makes the group wait for members that come back."""
 
 
 class _AdviceDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,15 +64,16 @@ class _SettingNumber(NamedTuple):
     now: str | None = None
     proposed: str | None = None
     note: str = ""
-    """How the value now is known, where no source shows it."""
+    """Origin of the present value, if no source shows it."""
 
 
 def recommend(
     incident: Incident, declined: Collection[str] = frozenset()
 ) -> tuple[SettingAdvice, ...]:
-    """Return what to change, the most useful first: `MAX` at most.
+    """Return at most `MAX` recommendations, the most useful first.
 
-    ``declined`` are settings with a wait that is not worth it, by all incidents of the group.
+    ``declined`` are settings that would make the group wait longer than they save, over all its
+    incidents.
     """
     values, found = _values(incident), list[SettingAdvice]()
     for entry in _load():
@@ -104,7 +105,7 @@ def _load() -> tuple[_AdviceText, ...]:
 
 
 def _is_apt(entry: _AdviceText, incident: Incident, values: dict[str, str]) -> bool:
-    """Check that an incident has all that an entry speaks of, and calls for it."""
+    """Check that an incident has all values in an entry's text, and that the entry applies."""
     names = {name for _, name, _, _ in Formatter().parse(entry.because) if name}
     is_of_type = entry.setting is None or _setting_of(entry.setting, incident)
     if not names <= values.keys() or not is_of_type:
@@ -126,7 +127,7 @@ _MOVES = {IncidentKind.MEMBER_JOINED, IncidentKind.MEMBER_LEFT}
 
 
 def _values(incident: Incident) -> dict[str, str]:
-    """Return what an incident shows, by placeholder."""
+    """Return the values of an incident by placeholder of the texts."""
     detail, by = incident.detail, incident.detail.get("by")
     error, number = detail.get("error"), next(iter(_numbers(incident).values()), _SettingNumber())
     between, silence = detail.get("between_polls_ms"), _silence_s(incident)
@@ -149,7 +150,7 @@ def _values(incident: Incident) -> dict[str, str]:
 
 
 def _dropped_others(incident: Incident) -> list[str]:
-    """Return members whose poll interval ended while the group waited for them."""
+    """Return members that exceeded their poll interval while the group waited for them."""
     waits = {wait.member for wait in incident.waiting_for}
     return [
         each.member.client_id
@@ -183,7 +184,7 @@ def _find_numbers(incident: Incident) -> Iterator[tuple[str, _SettingNumber]]:
 
 
 def _silence_s(incident: Incident) -> float | None:
-    """Return how long a member that came back itself was silent; None for one that is dead."""
+    """Return the silence of a member that came back itself, in seconds; None for a dead one."""
     timeout_s = _session_s(incident)
     gone = next((d for d in incident.departures if d.how is DepartureMode.EXPIRED), None)
     if incident.kind is not IncidentKind.SESSION_EXPIRED or gone is None:
@@ -197,7 +198,10 @@ def _silence_s(incident: Incident) -> float | None:
 
 
 def _session_s(incident: Incident) -> float | None:
-    """Return the session timeout: as seen, or the broker's default where the broker has it."""
+    """Return the session timeout in seconds, as seen, or the broker's default.
+
+    None: no source shows the timeout, and it is a setting of the client.
+    """
     timeout = incident.detail.get("session_timeout_ms")
     if isinstance(timeout, int):
         return timeout / 1000

@@ -30,7 +30,7 @@ class IncidentRecord(Sample, frozen=True, kw_only=True):
     """An incident of a group, from hub and standalone: written once, when it is final.
 
     The row's own columns describe the root cause: ``ts`` is the start of the incident, ``to`` the
-    status of its kind, or 0 where it has none.
+    status of its kind, or 0 if the kind has no status.
     """
 
     ended_ts: str
@@ -78,7 +78,7 @@ def make_record(incident: Incident, latest: Sample) -> IncidentRecord:
 
 
 def decode_any(line: bytes) -> Sample:
-    """Return the record of a line; an incident's own fields too, where this version knows them.
+    """Return the record of a line, with an incident's own fields if this version can read them.
 
     Raises:
         ValueError: the line is no record; the text names the reason.

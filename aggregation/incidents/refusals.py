@@ -4,11 +4,16 @@ Theory of operation. A fatal join error sets no status (semantics.md 3), so it i
 or as a signal with the outcome `failed`. Errors of one member within `QUIET_S` are one incident. It
 lasts until the member has joined, or nothing has failed for `QUIET_S`.
 
-A member may lose a right while it is in the group. Of its group: its heartbeats and commits are
-refused, and it reads on until its next join or lookup of the coordinator fails. Of its topics: it
-stays a member, and polls in vain; one that polls again reads on after its last error, one that does
-not ended with the first. Of the cluster, as its credentials are: it stops, if it has to join again;
-else they were refused for a moment. Members that lose a right together are one incident.
+A member may lose a right while it is in the group:
+
+- to its group: the broker refuses its heartbeats and commits. It reads until its next join or
+  lookup of the coordinator fails;
+- to its topics: it stays a member, but its polls fail. A member that polls again reads after its
+  last error; one that does not has ended with the first error;
+- to the cluster, by its credentials: it stops reading if it has to join again. Else the
+  credentials were refused only for a moment.
+
+Members that lose a right together are one incident.
 
 Source: incidents.md 1a.6 and 2.
 """
@@ -39,10 +44,10 @@ _RIGHTS = {
     "SASL_AUTHENTICATION_FAILED": "cluster",
     "TOPIC_AUTHORIZATION_FAILED": "topics",
 }
-"""What a member may not use any more, by error."""
+"""The right that a member has lost, by error."""
 _OF_MEMBERS = {"group", "cluster"}
 _OF_READERS = re.compile(r"^(?:Heartbeat|OffsetCommit) answered|(?i:^offset ?commit failed)")
-"""Refused requests of a member that reads on, if its right is that to the group."""
+"""Refused requests of a member that still reads, if it has lost the right to its group."""
 _FENCED = {"FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"}
 
 
@@ -59,7 +64,7 @@ class Refusal(NamedTuple):
 
 
 class _ProcessNames(NamedTuple):
-    """One process of a member, since when it was seen (Unix seconds)."""
+    """One process of a member, with the time of its first record (Unix seconds)."""
 
     at: float
     client_id: str
@@ -138,14 +143,15 @@ def _merge_losses(drafts: Iterable[Draft]) -> list[Draft]:
 
 
 def _order(error: Refusal) -> tuple[float, tuple[str, ...], str]:
-    """Return the place of an error: members may lack some of their names."""
+    """Return the sort key of an error: members may lack some of their names."""
     return error.at, error.member.key, error.reason
 
 
 def _drop_second_views(errors: Iterable[Refusal]) -> Iterator[Refusal]:
-    """Yield the errors, by time; of one that two agents saw by log and wire the first alone.
+    """Yield the errors by time, without the second report of an error.
 
-    No member id links the two: a member that cannot join has none.
+    Two agents may report one error, from log and wire. No member id links the two reports, because
+    a member that cannot join has none.
     """
     pending: dict[tuple[str, str | None], list[Refusal]] = defaultdict(list)
     for error in errors:
@@ -167,7 +173,7 @@ def _is_other_view(first: Refusal, second: Refusal) -> bool:
 def _starts_of_refused(
     records: Sequence[Sample], refused: Collection[str | None]
 ) -> dict[str, float]:
-    """Return when each ``refused`` episode began (Unix seconds)."""
+    """Return the begin of each ``refused`` episode (Unix seconds)."""
     starts: dict[str, str] = {}
     for record in records if refused else ():
         episode = record.episode
@@ -223,14 +229,14 @@ def _drafts(member: _JoinHistory, attributes: Attributes, now: float) -> Iterabl
 
 
 def _right_of(error: Refusal) -> str | None:
-    """Return what a member may not use, by its error."""
+    """Return the right that a member has lost, by its error; None if it is another error."""
     return _RIGHTS.get(name_error(error.reason) or "")
 
 
 def _losses_of_topics(
     errors: list[Refusal], member: _JoinHistory, attributes: Attributes, now: float
 ) -> Iterator[Draft]:
-    """Yield the times in which a member could not read its topics; its syncs end none of them."""
+    """Yield the incidents of a member that could not read its topics; a sync ends none of them."""
     while errors:
         ends = [after.at > each.at + QUIET_S for each, after in pairwise(errors)]
         size = ends.index(True) + 1 if any(ends) else len(errors)

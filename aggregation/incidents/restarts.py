@@ -14,7 +14,7 @@ from aggregation.incidents.places import place_key
 from aggregation.rebalances.segments import MemberRef, is_inferred_leave
 
 RESTART_S = 600.0
-"""A successor that comes this soon makes a departure a restart; so it links rollouts and loops."""
+"""A successor within this makes a departure a restart, and restarts a rollout or crash loop."""
 STOP_S = 60.0
 """All members that stop within this are one incident."""
 LOOP_COUNT = 3
@@ -25,7 +25,7 @@ _ENDS = {DepartureMode.LEFT, DepartureMode.EXPIRED, DepartureMode.FENCED}
 
 
 class Stop(NamedTuple):
-    """Span in which the last members of a group left, and nobody came. Both are Unix seconds."""
+    """Span in which the last members of a group left and none joined. Both are Unix seconds."""
 
     since: float
     until: float
@@ -33,24 +33,24 @@ class Stop(NamedTuple):
 
 @dataclass(slots=True)
 class RestartHistory:
-    """Departures of a group's processes by place, and what they add up to."""
+    """Departures of a group's processes by place, and the latest rollout and crash loop."""
 
     merge: Callable[[Draft, Draft], None]
-    """Makes one incident of two: the first takes over the other."""
+    """Merge two incidents: the first absorbs the other."""
     part: Callable[[Draft, tuple[str, ...]], Draft]
-    """Makes two incidents of one, and returns that of a place; the same one if it has no other."""
+    """Split an incident, and return the part of one place; itself if it has no other place."""
     stops: Sequence[Stop] = ()
-    """Times in which its last members left."""
+    """Spans in which its last members left."""
     steps: dict[tuple[str, ...], list[tuple[float, Draft]]] = field(
         default_factory=lambda: defaultdict(list)
     )
     """Departures by place, for crash loops."""
     gone_places: set[tuple[str, ...]] = field(default_factory=set)
-    """Places that nobody came to since the last departure: several threads go at once."""
+    """Places without an arrival since their last departure: several threads depart together."""
     latest: Draft | None = None
     """The latest restart or rollout."""
     loop: Draft | None = None
-    """The latest crash loop: others that begin beside it are part of it."""
+    """The latest crash loop: loops that begin within `RESTART_S` of it are merged into it."""
 
     def add_step(self, departure: MemberDeparture, draft: Draft) -> None:
         """Add a departure, unless the group stops, or another thread of its process has gone."""
@@ -63,7 +63,7 @@ class RestartHistory:
         self.gone_places.add(place)
 
     def note_arrival(self, member: MemberRef) -> None:
-        """Learn that a place is taken again."""
+        """Note that a place is occupied again."""
         self.gone_places.discard(place_key(member))
 
     def forget_step(self, member: MemberRef, at: float) -> None:
@@ -99,7 +99,7 @@ class RestartHistory:
             draft.kind = IncidentKind.ROLLOUT
 
     def find_loop(self, member: MemberRef, at: float) -> None:
-        """Merge what one place did into a crash loop, from the third time on."""
+        """Merge the incidents of one place into a crash loop, from the third departure on."""
         place = place_key(member)
         recent = [(when, draft) for when, draft in self.steps[place] if when >= at - RESTART_S]
         self.steps[place] = recent
@@ -122,13 +122,13 @@ class RestartHistory:
             self.loop = before
 
     def replace_step(self, place: tuple[str, ...], other: Draft, first: Draft) -> None:
-        """Learn that what one place did is an incident of its own."""
+        """Move the departures of one place to the incident that was split off for it."""
         self.steps[place] = [
             (at, first if each is other else each) for at, each in self.steps[place]
         ]
 
     def replace_draft(self, other: Draft, first: Draft) -> None:
-        """Learn that one incident was taken over by another."""
+        """Replace an incident by the one that absorbed it."""
         self.latest = first if self.latest is other else self.latest
         self.loop = first if self.loop is other else self.loop
         for place, steps in self.steps.items():

@@ -1,10 +1,10 @@
 """Settings by type of group and kind of client. Pure.
 
-What clients set in one protocol, the broker sets in another.
+Some settings of clients in one protocol are settings of the broker in another.
 
 Groups of the new protocols (consumer, share, streams) have their session timeout and their largest
-size on the broker. Their coordinator assigns and notices new partitions by itself, so the settings
-of clients for both have no effect.
+size on the broker. Their coordinator assigns partitions and notices new ones by itself, so the
+clients' settings for assignors and metadata have no effect.
 
 Kafka Streams has an assignor of its own. Connect's workers are no consumers: they have neither
 records to poll nor instance ids, and call the interval of their polls differently.
@@ -25,9 +25,9 @@ BROKER_SESSION_S = 45.0
 BROKER_SESSION_MAX_S = 60.0
 """Default of group.consumer.max.session.timeout.ms, and of those of share and streams groups."""
 LONGEST_PAUSE_S = 300.0
-"""A longer silence is no pause that a session timeout should forgive."""
+"""A session timeout should not be raised for a longer silence."""
 LONGEST_INTERVAL_S = 600.0
-"""Longer work between two polls needs fewer records, no longer interval."""
+"""Longer work between two polls needs fewer records a poll, not a longer interval."""
 _WITH_STATIC = {None, "classic", "consumer"}
 """Types of groups that know static members."""
 
@@ -72,7 +72,7 @@ def has_broker_session(group_type: str | None) -> bool:
 def setting_of(
     name: str, group_type: str | None, kind: ClientKind = ClientKind.CONSUMER
 ) -> str | None:
-    """Return how a setting of classic consumers is named in a group; None: it has none."""
+    """Return the name that a setting of classic consumers has in a group; None: no such setting."""
     if name in _LACKS[kind]:
         return None
     if kind is ClientKind.CONNECT:

@@ -1,8 +1,8 @@
-"""Topics that grew during a rebalance, from what members read before and after it. Pure.
+"""Topics that grew during a rebalance, from the members' partitions before and after it. Pure.
 
 The new protocols have no code for changed metadata: the coordinator computes another assignment,
-and its members only see that. If the members that are seen read whole topics before and after,
-nobody else has any, so a further partition is a new one.
+and its members see only that. If the known members own all partitions of each topic before and
+after a rebalance, no unknown member owns any, so an additional partition is new.
 
 Source: incidents.md 1a.9.
 """
@@ -17,7 +17,7 @@ _AFTER_S = 1.0
 """A member reports its partitions a little after the end of the rebalance."""
 
 _GIVEN_UP_S = 5.0
-"""A leader that joins again for a topic gives all up; others hear of it by a heartbeat (3 s)."""
+"""A leader that rejoins for a topic revokes all; the others learn of it by a heartbeat (3 s)."""
 
 _Topics = dict[str, set[int]]
 
@@ -33,7 +33,7 @@ class TopicGrowth(NamedTuple):
 def find_growth(attributes: Attributes, since: float, until: float) -> list[TopicGrowth]:
     """Return the topics that grew in a rebalance between two instants (Unix seconds), by name.
 
-    None if members that are not seen may have some partitions.
+    Empty if members that no source sees may own partitions.
     """
     before = _topics_at(attributes, since, given_up_since=since - _GIVEN_UP_S)
     after = _topics_at(attributes, until + _AFTER_S)
@@ -48,9 +48,9 @@ def find_growth(attributes: Attributes, since: float, until: float) -> list[Topi
 
 
 def find_kept(attributes: Attributes, since: float, until: float) -> tuple[set[str], bool]:
-    """Return the topics that are read by the same partitions before and after a rebalance.
+    """Return the topics with the same partitions before and after a rebalance.
 
-    The flag is whether these are all topics, and all their partitions, as far as is seen.
+    The flag is true if these are all topics with all their partitions, as far as sources show.
     """
     before = _topics_at(attributes, since, given_up_since=since - _GIVEN_UP_S)
     after = _topics_at(attributes, until + _AFTER_S)
@@ -59,9 +59,9 @@ def find_kept(attributes: Attributes, since: float, until: float) -> tuple[set[s
 
 
 def _topics_at(attributes: Attributes, at: float, given_up_since: float = float("inf")) -> _Topics:
-    """Return the numbers of the partitions that all members read before an instant, by topic.
+    """Return the numbers of the partitions of all members before an instant, by topic.
 
-    Those that a member has given up in the last seconds count.
+    If a member has given up all its partitions after ``given_up_since``, they still count.
     """
     found: _Topics = defaultdict(set)
     for changes in attributes.changes_of_member.values():

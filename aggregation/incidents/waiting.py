@@ -1,8 +1,9 @@
 """Members that a rebalance waits for, or waited for. Pure.
 
-Classic protocol: while it runs, every known member that has not joined; once it is over, who
-joined at least `MIN_WAIT_S` after the one before, or never. New protocols: nobody waits, but for a
-member that must first give up what another one gets, and takes longer than a heartbeat.
+In the classic protocol, an open rebalance waits for every known member that has not joined. A past
+one waited for each member that joined after a gap of at least `MIN_WAIT_S` without a join, or
+never. In the new protocols the group waits only for a member that must give up partitions for
+another one, if that takes longer than a heartbeat.
 
 Source: incidents.md 1a.7.
 """
@@ -21,7 +22,7 @@ from metrics.tracking.source_traits import BROKER_SOURCES
 
 
 def find_waits(rebalance: ExplainedRebalance, present: Iterable[MemberRef]) -> list[Wait]:
-    """Return the members that a rebalance waited for; ``present`` were there before it."""
+    """Return the members that a rebalance waited for; ``present`` are its members before it."""
     if rebalance.round.group_type != "classic":
         return _revoking(rebalance)
     if rebalance.round.is_open:
@@ -31,7 +32,7 @@ def find_waits(rebalance: ExplainedRebalance, present: Iterable[MemberRef]) -> l
 
 
 def _gone_instead(rebalance: ExplainedRebalance) -> list[Wait]:
-    """Return the members that went where the group had waited for a join."""
+    """Return the members that departed while the group waited for their join."""
     found = find_gone_instead(rebalance.round)
     return [Wait(each.member, each.waited_s, None, member_id=each.member_id) for each in found]
 
@@ -39,7 +40,7 @@ def _gone_instead(rebalance: ExplainedRebalance) -> list[Wait]:
 def _late_by_broker(rebalance: ExplainedRebalance) -> list[Wait]:
     """Return the members that a slow rebalance can have waited for, by a broker's log alone.
 
-    It shows the join that begins a rebalance and when all have joined, not the joins between.
+    That log shows the join that begins a rebalance and the time of the last join, none between.
     """
     round_ = rebalance.round
     seconds = round_.ended_at - round_.started_at
@@ -56,7 +57,7 @@ def _late_by_broker(rebalance: ExplainedRebalance) -> list[Wait]:
 
 
 def _joins(rebalance: ExplainedRebalance) -> dict[MemberRef, float | None]:
-    """Return when each member that takes part sent its last join; None: not seen."""
+    """Return the time of each participant's last join (Unix seconds); None: not seen."""
     joins: dict[MemberRef, float | None] = {}
     for segment in rebalance.round.consumers:
         if not segment.is_exit:
@@ -76,14 +77,14 @@ def _not_joined(rebalance: ExplainedRebalance, present: Iterable[MemberRef]) -> 
 
 
 def _late(rebalance: ExplainedRebalance) -> list[Wait]:
-    """Return those that joined late, for the first round or the last."""
+    """Return the members that joined the first round or the last one late."""
     late = {wait.member: wait for wait in _after_a_gap(_first_joins(rebalance))}
     late |= {wait.member: wait for wait in _after_a_gap(_ready(rebalance))}
     return list(late.values())
 
 
 def _after_a_gap(ready: dict[MemberRef, float]) -> Iterator[Wait]:
-    """Yield those that were ready late, with the time since the one before the gap."""
+    """Yield the members that were ready late, with the seconds since the last one in time."""
     times = sorted(((at, m) for m, at in ready.items()), key=lambda each: (each[0], each[1].key))
     waited_from: float | None = None
     for (before, _), (at, member) in itertools.pairwise(times):
@@ -94,7 +95,7 @@ def _after_a_gap(ready: dict[MemberRef, float]) -> Iterator[Wait]:
 
 
 def _first_joins(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
-    """Return when each member sent its first join; nothing unless all joins were seen."""
+    """Return the time of each member's first join (Unix seconds); empty if one was not seen."""
     rounds = [segment for segment in rebalance.round.consumers if not segment.is_exit]
     if not all(segment.joins for segment in rounds):
         return {}
@@ -105,7 +106,10 @@ def _first_joins(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
 
 
 def _ready(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
-    """Return when each member was ready: its join where all joins were seen, else its end."""
+    """Return the time at which each member was ready (Unix seconds).
+
+    It is the member's join if all joins were seen, else the end of its episode.
+    """
     rounds = [s for s in rebalance.round.consumers if not s.is_exit and not s.is_open]
     joined = [s for s in rebalance.round.consumers if s.joined_at is not None and not _is_drop(s)]
     by_join = all(segment.joined_at is not None for segment in rounds)
@@ -119,12 +123,12 @@ def _ready(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
 
 
 def _is_drop(segment: Segment) -> bool:
-    """Check that a member went without its leave: it is waited for although it had joined."""
+    """Check that a member departed without a leave: the group waits for it even if it joined."""
     return segment.is_exit and segment.outcome is not Outcome.LEFT
 
 
 def _in_vain(rebalance: ExplainedRebalance) -> list[Wait]:
-    """Return those that never joined, or went instead, while the others waited."""
+    """Return the members that never joined, or departed, while the others waited."""
     ready = _ready(rebalance)
     if not ready:
         return []
@@ -144,8 +148,8 @@ def _in_vain(rebalance: ExplainedRebalance) -> list[Wait]:
 def find_vain_wait(rebalance: ExplainedRebalance) -> tuple[float, float] | None:
     """Return the span (Unix seconds) of a wait for absent members, until they expired.
 
-    Nobody saw them go. Once the coordinator has removed them, the others have their assignment, or
-    join again.
+    No source shows their departure. After the coordinator has removed them, the others get their
+    assignment or join again.
     """
     ready = _ready(rebalance)
     if not (rebalance.absent and ready):
@@ -161,7 +165,7 @@ def find_vain_wait(rebalance: ExplainedRebalance) -> tuple[float, float] | None:
 
 
 def _revoking(rebalance: ExplainedRebalance) -> list[Wait]:
-    """Return members of a new protocol that took long to give partitions up."""
+    """Return members of a new protocol that were slow to give partitions up."""
     return [
         Wait(segment.member, seconds, None)
         for segment in rebalance.round.consumers
@@ -170,7 +174,10 @@ def _revoking(rebalance: ExplainedRebalance) -> list[Wait]:
 
 
 def _revocation_seconds(segment: Segment) -> float:
-    """Return the time from the new target, which a log may show long before the revocation."""
+    """Return the seconds from a member's new target assignment to the end of its revocation.
+
+    0: it had nothing to revoke.
+    """
     starts = [step.at for step in segment.steps if step.code in _OF_TARGETS]
     needed = any(step.code is RebalanceStatus.REVOCATION_NEEDED for step in segment.steps)
     return segment.ended_at - min(starts) if needed else 0.0
