@@ -1,4 +1,4 @@
-"""Episodes of one group in plain words: a short answer, the timeline, what to do. Pure."""
+"""Incidents of one group in plain words: a short answer, the timeline, and advice. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
@@ -41,31 +41,31 @@ class GroupRebalance:
     ts: str
     seconds: float
     status: str | None
-    """Name of the trigger's code; None where it is not known."""
+    """Name of the trigger's code; None: not known."""
     client_id: str | None
     host: str | None
     reason: str | None
     certainty: str
     straggler: str | None
     straggler_member_id: str | None
-    """Of members with one client id, the one that it was; None where it is not known."""
+    """It distinguishes members with one client id; None: not known."""
     waited_seconds: float | None
     departures: tuple[str, ...]
     generations: tuple[int, ...]
     members: int
     member_seconds: float
-    """Summed over its members: the time that they were not at 0."""
+    """The time above status 0, summed over its members."""
     partitions_moved: int | None
-    """None: not every member's source shows assignments, and nobody inspects the group."""
+    """None: not every member's source shows assignments, and no agent inspects the group."""
     lag: int | None
-    """Records that the group was behind afterwards; None: nobody has looked."""
+    """Lag of the group afterwards, in records; None: no agent inspects it."""
     caused_by: str | None
     is_open: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeAnswer:
-    """A setting to change, with what it would have saved; null where it is not known."""
+    """A setting to change, with the savings that it would have had; null: not known."""
 
     setting: str
     now: str | None
@@ -94,12 +94,12 @@ class Explanation:
     advice: tuple[str, ...]
     incidents: tuple[IncidentAnswer, ...] = ()
     incidents_total: int = 0
-    """Number of all incidents that were seen; `incidents` are the last of them."""
+    """Number of all known incidents; `incidents` are the last of them."""
     changes: tuple[ChangeAnswer, ...] = ()
-    """What would have saved most, of all incidents that were seen."""
+    """The changes that would have saved most, over all known incidents."""
 
 
-def explain(  # noqa: PLR0913 - a group, and what is shown of it
+def explain(  # noqa: PLR0913 - a group, and all that its explanation shows
     cluster: str,
     group: str,
     episodes: Sequence[ExplainedRebalance],
@@ -111,7 +111,8 @@ def explain(  # noqa: PLR0913 - a group, and what is shown of it
 ) -> Explanation:
     """Explain a group's rebalances, given by their start: all, or the one up to an instant.
 
-    ``declined`` are settings with a wait that is not worth it, by all incidents of the group.
+    ``declined`` are settings that would make the group wait longer than they save, over all its
+    incidents.
     """
     found = tuple(answer_of(each, declined) for each in incidents)
     total = max(incidents_total, len(found))
@@ -134,7 +135,7 @@ def explain(  # noqa: PLR0913 - a group, and what is shown of it
 def choose(
     episodes: Sequence[ExplainedRebalance], last: int, until: float | None
 ) -> list[ExplainedRebalance]:
-    """Return the last episodes, or the one that ran at an instant or ended last before it."""
+    """Return the last rebalances, or the one that ran at an instant or ended last before it."""
     if until is None:
         return list(episodes[-last:])
     return [each for each in episodes if each.round.started_at <= until][-1:]
@@ -177,7 +178,7 @@ def explanations(
 
 
 def propose(incidents: Sequence[Incident]) -> tuple[ChangeAnswer, ...]:
-    """Return what would have saved most of a group's incidents that are over."""
+    """Return the changes that would have saved most, by a group's incidents that are over."""
     facts = [each for one in incidents if (each := facts_of_incident(one))]
     if not facts:
         return ()
@@ -199,7 +200,7 @@ def propose(incidents: Sequence[Incident]) -> tuple[ChangeAnswer, ...]:
 
 
 def decline(incidents: Sequence[Incident]) -> frozenset[str]:
-    """Return settings with a wait that is not worth it, by a group's incidents that are over."""
+    """Return settings that would make a group wait longer than they save, by its past incidents."""
     facts = [each for one in incidents if (each := facts_of_incident(one))]
     return frozenset(find_declined(PastIncidents(facts, facts)) if facts else ())
 
@@ -209,7 +210,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def explain_unobserved(group: str, shown: Snapshot) -> list[Explanation]:
-    """Explain a group without a rebalance that was seen: quiet, unwatched, or (empty) unknown."""
+    """Explain a group without known rebalances, if an agent observes or inspects it; else none."""
     quiet = [explain(key.cluster, group, []) for key in shown.groups if key.group == group]
     return quiet or [_explain_inspected(each) for each in shown.inspected if each.group == group]
 
@@ -261,7 +262,7 @@ def _totals(incidents: Sequence[IncidentAnswer], total: int) -> str:
 
 
 def _costs(incidents: Sequence[IncidentAnswer]) -> list[str]:
-    """Return what all incidents cost together, as far as it is known."""
+    """Return the costs of all incidents together, as far as they are known."""
     costs = [each.cost for each in incidents]
     unread = [c.unread_partition_seconds for c in costs if c.unread_partition_seconds is not None]
     moved = [cost.partitions_moved for cost in costs if cost.partitions_moved is not None]
@@ -329,12 +330,12 @@ def _cost(episodes: Sequence[ExplainedRebalance]) -> str:
 
 
 def records(count: int) -> str:
-    """Return a count with its word."""
+    """Return a count of records with its noun."""
     return f"{count:,} record" + ("" if count == 1 else "s")
 
 
 def partitions(count: int) -> str:
-    """Return a count with its word."""
+    """Return a count of partitions with its noun."""
     return f"{count} partition" + ("" if count == 1 else "s")
 
 
@@ -372,10 +373,10 @@ def _summarize(episode: ExplainedRebalance) -> GroupRebalance:
 def _advise(
     incidents: Sequence[IncidentAnswer], changes: Sequence[ChangeAnswer]
 ) -> tuple[str, ...]:
-    """Return what to change, each setting once, with the largest number that is proposed.
+    """Return the advice: each setting once, with the largest proposed number.
 
-    What ends an ongoing incident is first, then what would have saved most, then advice by
-    incident, the costliest first.
+    Advice that ends an ongoing incident comes first, then the changes that would have saved most,
+    then the other advice, that for the costliest incident first.
     """
     proposed = {each.setting for each in changes}
     texts = [f"{each.text}; the price: {each.price}." for each in changes]
@@ -403,7 +404,7 @@ def _proposed(each: RecommendationAnswer) -> int:
 
 
 def advise_incident(incident: IncidentAnswer) -> tuple[str, ...]:
-    """Return what to change because of one incident."""
+    """Return the advice for one incident."""
     return tuple(_sentence(each) for each in incident.recommendations)
 
 
@@ -423,7 +424,7 @@ def _sentence(each: RecommendationAnswer) -> str:
 
 
 def _advice(episodes: Sequence[ExplainedRebalance]) -> tuple[str, ...]:
-    """Return what to change: the first advice on each cause, by its cost, then the rest."""
+    """Return the advice: the first on each cause, the costliest cause first, then the others."""
     cost: dict[RebalanceStatus, float] = defaultdict(float)
     for each in episodes:
         if each.trigger.code:

@@ -1,4 +1,4 @@
-"""Lines of a width, each continued a little further to the right than it began."""
+"""Lines wrapped at a width, with a hanging indent: continuations stand two cells to the right."""
 
 import textwrap
 
@@ -6,7 +6,7 @@ _COLUMNS_MIN = 20
 
 
 def hang(text: str, columns: int) -> str:
-    """Return a text in lines of at most ``columns`` cells; unchanged where that is too narrow."""
+    """Return a text in lines of at most ``columns`` cells; unchanged below `_COLUMNS_MIN`."""
     if columns < _COLUMNS_MIN:
         return text
     wrapped = []

@@ -1,4 +1,4 @@
-"""Incidents in plain words: what goes on now, and one line an incident. Pure.
+"""Incidents in plain words: the group's present state, and one line an incident. Pure.
 
 Source: incidents.md section 6.
 """
@@ -17,7 +17,7 @@ _OF_EACH_JOIN = re.compile(
     r"\bre-join with the given member-id\b|\bMEMBER_ID_REQUIRED$|^joins with member epoch 0$"
     r"|^transitioned from UNSUBSCRIBED to JOINING$|with unknown member id joins\b"
 )
-"""Words of clients and brokers for any new member: a step of the protocol, no reason."""
+"""Texts of clients and brokers for any new member: a step of the protocol, not a reason."""
 _NAMES_MAX = 3
 _REASON_CHARS = 100
 _SEVERAL = 2
@@ -46,7 +46,7 @@ _WORDS = {
 
 
 def headline(group: str, incidents: Sequence[IncidentAnswer]) -> str:
-    """Return what goes on in a group: ongoing first, else its last incident."""
+    """Return a sentence on the group's ongoing incidents or, without any, on its last one."""
     going = [incident for incident in incidents if incident.ongoing]
     if going:
         last = going[-1]
@@ -63,7 +63,7 @@ def headline(group: str, incidents: Sequence[IncidentAnswer]) -> str:
 
 
 def _so_far(incident: IncidentAnswer) -> str:
-    """Return how long an incident lasts whose rebalance is open."""
+    """Return the duration so far of an incident with an open rebalance; else an empty text."""
     ends = [
         parse_time(each.started_at) + each.seconds
         for each in incident.rebalances
@@ -73,7 +73,10 @@ def _so_far(incident: IncidentAnswer) -> str:
 
 
 def count_by_member(incidents: Sequence[IncidentAnswer]) -> str:
-    """Return how many rebalances each member began, the most first: equal numbers are ties."""
+    """Return the number of rebalances that each member began, the highest first.
+
+    The names of all members with a number are shown, so ties are visible.
+    """
     counts: Counter[str] = Counter()
     for incident in incidents:
         threads = {each: streams_thread(each.client_id) for each in incident.members}
@@ -89,7 +92,7 @@ def count_by_member(incidents: Sequence[IncidentAnswer]) -> str:
 
 
 def costliest(incidents: Sequence[IncidentAnswer]) -> str:
-    """Return the incident that cost most; nothing where one alone has a cost."""
+    """Return the costliest incident; an empty text if fewer than two have a cost."""
     priced = [each for each in incidents if _price(each) > (0.0, 0.0)]
     if len(priced) < _SEVERAL:
         return ""
@@ -132,7 +135,7 @@ def _line(incident: IncidentAnswer) -> str:
 
 
 def lag_growth(incident: IncidentAnswer) -> list[str]:
-    """Return how the group's lag grew and when it was as before, where inspection has seen it."""
+    """Return the growth of the group's lag and its end, if inspection has seen it."""
     cost = incident.cost
     if cost.lag_before is None or cost.lag is None:
         return []
@@ -141,7 +144,7 @@ def lag_growth(incident: IncidentAnswer) -> list[str]:
 
 
 def reason_of(incident: IncidentAnswer) -> str | None:
-    """Return the words of the cause, unless its summary has them or each join has the same."""
+    """Return the text of the cause; None if the summary contains it or each join has the same."""
     reason = incident.reason
     if not reason or incident.kind in _WITHOUT_REASON or _OF_EACH_JOIN.search(reason):
         return None
@@ -149,7 +152,7 @@ def reason_of(incident: IncidentAnswer) -> str | None:
 
 
 def clock_steps(incident: IncidentAnswer) -> list[str]:
-    """Return the members with a clock that stepped, and by how much their times are corrected."""
+    """Return the members with a clock that stepped, and the correction of their times."""
     rows = incident.detail.get("clock_steps")
     return [
         f"the clock of {row['client_id']} on {row['host']} was {duration(abs(row['seconds']))}"
@@ -167,7 +170,7 @@ def summarize(incident: IncidentAnswer) -> str:
 
 
 def _is_mismatch(incident: IncidentAnswer) -> bool:
-    """Check for Connect's workers that join again and again: a log shows no length of each join."""
+    """Check for Connect's workers that join repeatedly: logs do not show each join's length."""
     return incident.kind == "task_configuration" and "error" in incident.detail
 
 
@@ -179,13 +182,13 @@ def _words(incident: IncidentAnswer) -> str:
 
 
 def _subject(incident: IncidentAnswer) -> str:
-    """Return the members; a change of a subscription is a member's, also where none is named."""
+    """Return the names of the members; "a member" for a change of a subscription without a name."""
     is_somebodys = incident.kind == "subscription_changed"
     return names(incident.members) or ("a member" if is_somebodys else "")
 
 
 def _detail(incident: IncidentAnswer) -> str:
-    """Return what an incident's detail adds to its kind."""
+    """Return the text of an incident's detail; empty if its kind has none."""
     read = _DETAILS.get(incident.kind)
     return "" if read is None else read(incident)
 
@@ -253,7 +256,7 @@ def _error(incident: IncidentAnswer) -> str:
 
 
 def _processes(incident: IncidentAnswer) -> str:
-    """Return the two processes that share an id, by what tells them apart."""
+    """Return the two processes that share an instance id, each with a name of its own."""
     rows = incident.detail.get("processes")
     rows = rows if isinstance(rows, list) else []
     found = [MemberAnswer(**row, group_instance_id=None) for row in rows]
@@ -292,11 +295,11 @@ _WITHOUT_REASON = {
     "metadata_changed",
     "crash_loop",
 }
-"""Kinds of which the words of the cause are in the summary, or are the same for all."""
+"""Kinds whose cause has its text in the summary, or the same text in all incidents."""
 
 
 def _unread(incident: IncidentAnswer) -> list[str]:
-    """Return the unread time, and what it rests on where no source has shown that."""
+    """Return the unread time, with the timeout that it assumes or lacks, if no source shows it."""
     unread = incident.cost.unread_partition_seconds
     if not unread:
         return []
@@ -310,13 +313,13 @@ def _unread(incident: IncidentAnswer) -> list[str]:
 
 
 def partition_seconds(unread: float) -> str:
-    """Return an unread time; one below a second to the millisecond, as 0.0 would be none."""
+    """Return an unread time; below a second to the millisecond, because 0.0 would mean none."""
     text = f"{unread:.1f}" if unread >= 1 else f"{round(unread, 3):g}"
     return f"{text} partition-seconds unread"
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people write it."""
+    """Return a duration with the unit that suits its length."""
     if seconds < 1:
         return f"{1000 * seconds:.0f} ms"
     if seconds < 120:
@@ -327,13 +330,13 @@ def duration(seconds: float) -> str:
 
 
 _NAMELESS = "a member without a name"
-"""Logs of some clients name none."""
+"""Logs of some clients contain no client id."""
 _ID_CHARS = 8
-"""Of a member id, this many after the client id are shown where they differ."""
+"""A member id is shown with this many characters after the client id, if they are distinct."""
 
 
 def names(members: Sequence[MemberAnswer]) -> str:
-    """Return members by name; of many, the first."""
+    """Return the names of members; of many, the first `_NAMES_MAX` and the number of the others."""
     found = _distinct_names(members)
     more = f" and {len(found) - _NAMES_MAX} more" if len(found) > _NAMES_MAX else ""
     return ", ".join(found[:_NAMES_MAX]) + more
@@ -342,8 +345,8 @@ def names(members: Sequence[MemberAnswer]) -> str:
 def _distinct_names(members: Sequence[MemberAnswer]) -> list[str]:
     """Return the members' names in their order, each once.
 
-    An incident has as many members as its group, and a page has many incidents: each member is
-    looked at once. Several threads of one Streams instance have its name.
+    Each member is processed once, because an incident may have as many members as its group, and
+    a page has many incidents. Several threads of one Streams instance have the instance's name.
     """
     by_client: dict[str, dict[MemberAnswer, None]] = {}
     for member in members:
@@ -377,7 +380,7 @@ def _name_instances(threads: Iterable[_Of]) -> dict[_Of, str]:
 
 
 def _name_apart(alike: Sequence[MemberAnswer]) -> list[str]:
-    """Return the client id that members share, with the shortest text that tells them apart."""
+    """Return for each member the shared client id and the shortest text that distinguishes it."""
     if len(alike) == 1:
         return [alike[0].client_id or _NAMELESS]
     rows = [_marks(member) for member in alike]
@@ -393,20 +396,23 @@ def _name_apart(alike: Sequence[MemberAnswer]) -> list[str]:
 
 
 def _name(member: MemberAnswer, apart: Sequence[str]) -> str:
-    """Return the client id with the first mark that tells the member apart, if any does."""
+    """Return the client id with the first text that distinguishes the member, if there is one."""
     own = next(filter(None, apart), "") or member.group_instance_id or member.host
     name = member.client_id or _NAMELESS
     return f"{name} ({own})" if own else name
 
 
 def _marks(member: MemberAnswer) -> tuple[str, ...]:
-    """Return what may tell a member apart, the shortest first."""
+    """Return the texts that may distinguish a member from its namesakes, the shortest first."""
     own = (member.member_id or "").removeprefix(f"{member.client_id}-")
     return member.group_instance_id or "", member.host, own[:_ID_CHARS], own
 
 
 def waiting(waits: Sequence[WaitAnswer], members: Sequence[MemberAnswer] = ()) -> str:
-    """Return who is waited for, the longest first; ``members`` are of the same incident."""
+    """Return the members that the group waits for, the longest wait first.
+
+    ``members`` are those of the same incident: they may share a client id.
+    """
     ids = {(each.client_id, each.member_id) for each in waits}
     ids |= {(each.client_id, each.member_id) for each in members}
     alike = Counter(client_id for client_id, _ in ids)
@@ -422,7 +428,7 @@ def waiting(waits: Sequence[WaitAnswer], members: Sequence[MemberAnswer] = ()) -
 
 
 def _waited(wait: WaitAnswer, alike: Counter[str]) -> str:
-    """Return the client id; the member id where members with this client id are several."""
+    """Return the client id, or the member id if several members have the client id."""
     is_clear = alike[wait.client_id] == 1
     return wait.client_id if is_clear else wait.member_id or wait.client_id
 

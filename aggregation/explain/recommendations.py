@@ -1,6 +1,6 @@
 """Recommendations by cause: settings by their documented names, each with its price.
 
-The texts are data: ``recommendations.toml``, which is read at the first explanation.
+The texts are data in ``recommendations.toml``, read at the first explanation.
 """
 
 from functools import cache
@@ -13,7 +13,7 @@ from metrics.model.status import BY_LABEL, RebalanceStatus
 
 
 class Recommendations(NamedTuple):
-    """Texts of each cause, the most useful first, and two that other findings call for."""
+    """Texts of each cause, the most useful first; a text for late members, one for no cause."""
 
     by_status: dict[RebalanceStatus, tuple[str, ...]]
     slow_member: str
