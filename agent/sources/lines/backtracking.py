@@ -1,14 +1,17 @@
-"""Bound of what an expression of a user costs, and the search for the part that exceeds it.
+"""Bound on the cost of a user's regular expression, and the search for the part that exceeds it.
 
-Theory of operation. `re` tries every way to divide a text among the parts of an expression. The
-parser's tree shows how many ways there are. A repeat has one end, if nothing that may follow it
-begins with a character that it matches itself, as in ``[a-z]+,``; any other repeat may end at each
-of its places, and the ways of parts in a row multiply. A repeat whose body can be divided in two
-ways is exponential, as ``(a+)+`` is. Possessive repeats and atomic groups never try again.
+Theory of operation. `re` tries every way to divide a text among the parts of an expression
+(backtracking). The parser's tree shows the number of ways.
 
-Nothing bounds the text that a repeat matches but its own limit, because classes match line ends,
-too, and a block of lines is searched at once. So each repeat of any length gets a limit, and the
-cost is a number of steps that does not depend on the line.
+- A repeat has only one possible end if the next part cannot begin with a character that the repeat
+  matches itself, as in ``[a-z]+,``.
+- Any other repeat may end at each of its characters. The ways of successive parts multiply.
+- A repeat with a body that can be divided in two ways is exponential, as ``(a+)+`` is.
+- Possessive repeats and atomic groups do not backtrack.
+
+Only its own limit bounds the text that a repeat matches, because character classes match line ends
+too, and a block of many lines is searched at once. Therefore each unbounded repeat gets a limit,
+and the cost is a number of steps that does not depend on the line.
 
 Source: the parser of CPython, https://github.com/python/cpython/blob/v3.11.9/Lib/re/_parser.py.
 """
@@ -76,7 +79,7 @@ _NOTHING = _Behind(None)
 
 
 def bound_cost(pattern: str) -> str | None:
-    """Return an expression with limits whose cost is bounded; None: it has none.
+    """Return an expression with limits and a bounded cost; None if no limit bounds its cost.
 
     Raises:
         re.error: the expression is invalid.
@@ -100,7 +103,10 @@ def _parse(pattern: str) -> Items:
 
 
 def _limit_repeats(pattern: str, limit: int) -> str | None:
-    """Return an expression in which only ``.*`` at the end has any length; None: one is longer."""
+    """Return an expression with unlimited length only for ``.*`` at the end.
+
+    None: an explicit limit of the expression is above the largest of `_LIMITS`.
+    """
     end = _OPEN_END.search(pattern)
     last = len(pattern) if end is None else end.start()
     is_longer = False
@@ -156,7 +162,7 @@ def _find_cost_of(item: Any, behind: _Behind) -> _Effort:
 
 
 def _find_cost_of_branches(parts: Sequence[Items], behind: _Behind) -> _Effort:
-    """Return the cost of alternatives: of one of them, where the next character decides."""
+    """Return the cost of alternatives: of one alone if the next character selects it."""
     costs, taken = [], NONE
     is_decided = behind.first is not None or all(map(len, parts))
     for part in parts:

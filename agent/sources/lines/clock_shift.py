@@ -1,11 +1,13 @@
-"""Shifts of live logs: stamps of another time zone, and the wall clock.
+"""Shifts of live logs: differences between timestamps of another time zone and the wall clock.
 
-Theory of operation. A line that was just written has a stamp near the wall clock. Where all stamps
-at both ends of a new block are off by the same whole quarters of an hour, the stream's times are
-another zone's. Only lines that follow the end of the file show it, because a backlog is old; but no
-stamp is in the future, so the last line of a file may be ahead of its last change. A stream's own
-stamps and those of its collector are judged apart: a runtime's clock is right where the
-application's zone is not.
+Theory of operation. A line that was just written has a timestamp near the wall clock. If all
+timestamps at both ends of a new block differ from it by the same number of quarters of an hour, the
+stream uses another time zone. Only lines that are appended while the agent reads show a shift into
+the past, because a backlog is old. A shift into the future shows in a backlog, too: its last line
+cannot be later than now.
+
+The application's timestamps and those of the collector are compared separately: a container
+runtime's clock may be right while the application's time zone is wrong.
 """
 
 from collections.abc import Iterator
@@ -45,7 +47,7 @@ class _Clock(NamedTuple):
 
 
 class ClockShifts:
-    """Seconds by which the stamps of each stream of one file are ahead of the wall clock."""
+    """Lead of the timestamps over the wall clock, in seconds, for each stream of one file."""
 
     def __init__(self, timezone: str | None) -> None:
         """``timezone`` is the IANA name for stamps without a zone; None is the machine's."""
@@ -63,8 +65,8 @@ class ClockShifts:
     def observe(self, data: bytes, arrival_at: float, gap_s: float | None) -> list[Shift]:
         """Compare a block's stamps with its arrival; return the shifts that changed.
 
-        ``gap_s`` are the seconds since the file was last read to its end; None: the block is a
-        backlog, of which the last line alone counts, and only if it is in the future.
+        ``gap_s`` are the seconds since the file was last read to its end. None: the block is a
+        backlog; then only its last line counts, and only if it is in the future.
         """
         if gap_s is not None and gap_s > LIVE_GAP_S:
             gap_s = None
@@ -124,7 +126,7 @@ def _ends_of(data: bytes) -> list[bytes]:
 
 
 def _judge(ahead: list[float], gap_s: float | None) -> float | None:
-    """Return the shift that all stamps show, in seconds; None where they show none."""
+    """Return the shift that all timestamps show, in seconds; None if they do not agree on one."""
     if gap_s is None:
         ahead = ahead[-1:]
     shifts = {_QUARTER_S * round(each / _QUARTER_S) for each in ahead}

@@ -1,11 +1,11 @@
-"""Margins of copied logs: quotations, indentation, numbers of lines, fences, and words above.
+"""Margins of copied logs: quotation marks, indentation, line numbers, fences, and text above.
 
-Theory of operation. A log that is pasted into an issue, a chat or a mail has the same marks before
-each of its lines, and may stand in a fence below some words. Marks before single lines are read
-where a line is read (collector_prefix.py); but marks before a *document* (an array, a table) hide
-what it is, and two of them are one too many for a line. So what stands before every line of the
-head is taken away, as long as there is something. The name of a stream is identity, and goes only
-where the lines behind it are one document.
+Theory of operation. A log that is pasted into an issue, a chat or a mail has the same mark before
+each of its lines, and may be in a code fence below some text. The reader of a line accepts one mark
+(collector_prefix.py). But a mark hides the type of a *document* (an array, a table), and a line may
+have two marks. Therefore a mark before every line of the head is removed, then the next one, until
+there is none. The name of a stream identifies a member; it is removed only if the lines after it
+are one document.
 """
 
 import re

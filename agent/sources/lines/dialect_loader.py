@@ -5,7 +5,7 @@ their meaning. A file holds ``dialect``, ``client``, ``versions``, ``source``; `
 that may share a log), ``hosts`` (families that share this one's log) and ``guests`` (prefix of
 their names: such a name identifies this family's log); ``anchor`` (a literal, or several, that each
 of its lines contains), ``found_by`` (literals that find a line in place of the anchor: layouts may
-write fields apart), ``marks`` (literals of which each line holds one, for the search of all clients
+write fields apart), ``marks`` (literals; each line holds one of them, for the search of all clients
 in one pass: the first four bytes of each are rare in other texts), ``prefix`` (identifies the
 client; begins with the anchor),
 ``named_by`` (expressions of its name before the prefix), ``anonymous`` (lines may leave out the
@@ -119,11 +119,11 @@ def choose_dialects(
 ) -> Dialects:
     """Return the dialects for ``auto`` (all) or some names, with the user's rules.
 
-    A user's rule names the ``dialect`` whose lines it reads (default: the newest Java consumer's)
-    and comes before the built-in ones.
+    A user's rule has precedence over the built-in ones of its ``dialect`` (default: the newest Java
+    consumer's).
 
     Raises:
-        DialectError: an unknown dialect, or a rule that is wrong.
+        DialectError: an unknown dialect, or an invalid rule.
 
     """
     extra = list(extra)
@@ -277,10 +277,10 @@ def _check_keys(data: Mapping[Any, Any], known: set[str], where: str) -> None:
 
 
 def _bound_repeats(text: str) -> str:
-    """Return an expression in which only the end may have any length.
+    """Return an expression with a limit for every repeat, except one at its end.
 
-    Otherwise a hostile line that repeats a text costs the cube of its length, and no other line is
-    read meanwhile.
+    Without limits, a hostile line that repeats a text takes time in proportion to the cube of its
+    length, and no other line is read during that time.
     """
 
     def bound(found: re.Match[str]) -> str:

@@ -30,7 +30,7 @@ _LOOK_BACK = 1
 
 @dataclass(frozen=True, kw_only=True)
 class ClientPrefix:
-    """Rules behind one prefix, which identifies a client."""
+    """Rules for messages after one prefix; the prefix identifies a client."""
 
     prefix: re.Pattern[str]
     rules: tuple[Rule, ...]
@@ -117,7 +117,7 @@ class DialectMatcher:
 
     @cached_property
     def literals(self) -> tuple[bytes, ...]:
-        """Return the literals of which each line holds one; none: it reads no line of its own."""
+        """Return literals; each line of the dialect holds one. Empty: it has no own lines."""
         texts = self.anchors if self.found_by is None else self.found_by
         return tuple(text.encode() for text in texts)
 
@@ -151,12 +151,12 @@ class DialectMatcher:
 
     @cached_property
     def search(self) -> Callable[[bytes, int, int], re.Match[bytes] | None] | None:
-        """Return the search for a prefix and a rule, where these begin with a literal."""
+        """Return the search for prefix and rule; None if they do not begin with a literal."""
         return self.finders[0].search if self.head else None
 
     @property
     def is_structured(self) -> bool:
-        """Whether its texts hold fields, which layouts may write apart."""
+        """Whether its texts hold fields: a layout may write these separately from the message."""
         return bool(self.found_by)
 
     def is_enabled(self, enabled: AbstractSet[str]) -> bool:
@@ -187,7 +187,7 @@ class DialectMatcher:
 
     @cached_property
     def _suffix_head(self) -> str:
-        """Return the literal with which the suffix begins."""
+        """Return the literal at the begin of the suffix."""
         return "" if self.suffix is None else literal_of(self.suffix.pattern).replace("\\", "")
 
     @cached_property

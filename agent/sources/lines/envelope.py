@@ -5,8 +5,8 @@ cuts long ones; the pieces are joined again, by stream. A collector writes the n
 before its lines. The content may be a JSON object, of the application or of a store. A line that is
 not understood is a plain line, so a broken envelope loses nothing.
 
-The application's clock is better than the runtime's, which is better than the arrival's: a
-timestamp in the head of `LogEntry.text` precedes `LogEntry.at`.
+The application's time is preferred to the container runtime's, and the runtime's to the arrival: a
+timestamp in the head of `LogEntry.text` has precedence over `LogEntry.at`.
 """
 
 import re
@@ -147,9 +147,9 @@ class Unwrapper:
     def _unwrap_behind(
         self, text: str, prefix: CollectorPrefix, arrival_at: float
     ) -> list[LogEntry]:
-        """Return the entries of a quoted line or an object behind any head.
+        """Return the entries of a quoted line or an object after any head.
 
-        There are none where it is a list of fields.
+        Empty: there is no such line, or the object is a list of fields and not a log entry.
         """
         line = _QUOTED_LINE.search(text) if '="' in text else None
         if line is not None:
@@ -202,7 +202,7 @@ class Unwrapper:
         ]
 
     def _read_named(self, entry: LogEntry, arrival_at: float) -> list[LogEntry]:
-        """Return the entries of a store's text, before which compose writes a name."""
+        """Return the entries of a store's text that begins with a name by Docker Compose."""
         name = _match_name(entry.text) if _BAR in entry.text else None
         if name is None:
             return [entry]
@@ -296,7 +296,7 @@ def _strip_colours(text: str) -> str:
 
 
 def _trim(text: str) -> str:
-    """Return a text without blanks at its end; one stays where a field is empty."""
+    """Return a text without blanks at its end; one stays after a colon: an empty field."""
     trimmed = text.rstrip()
     return f"{trimmed} " if trimmed.endswith(":") and trimmed != text else trimmed
 

@@ -112,7 +112,7 @@ def _as_plain_text(blocks: Blocks) -> Blocks:
 
 
 def _decoded(blocks: Blocks) -> Blocks:
-    """Yield a text as UTF-8 without a byte-order mark, whose lines end as those of Unix do."""
+    """Yield a text as UTF-8 without a byte-order mark and with line feeds as line ends."""
     head, blocks = _peek(blocks)
     if head.startswith(UTF_16):
         decoder = codecs.getincrementaldecoder("utf-16")("replace")
@@ -310,7 +310,7 @@ class _Order:
 
 
 def _moment(at: float) -> float:
-    """Return the seconds by which a step from a stamp is no sign: a whole second may be cut."""
+    """Return the largest insignificant step back in seconds: a whole second may be truncated."""
     return _CUT_S if at.is_integer() else _MOMENT_S
 
 
@@ -389,9 +389,9 @@ def _encode(found: Any) -> str:
 
 
 def _split_strings(data: bytes) -> Iterator[Any]:
-    """Yield the lines of a list of strings, which may be a field of an object.
+    """Yield the strings of a list, or of the lists in the fields of an object.
 
-    Where each line is such a list, its strings are the cells of one entry.
+    If each line is a list of its own, its strings are the cells of one entry.
     """
     try:
         found = json.loads(data)
@@ -413,9 +413,10 @@ def _join_cells(line: str) -> str:
 
 
 def _split_json(data: bytes) -> Iterator[Any]:
-    """Yield the objects of an array, or of objects that follow each other.
+    """Yield the objects of an array, or a sequence of objects.
 
-    What is no JSON, such as the log behind a configuration that a program printed, are its lines.
+    Text after the objects that is no JSON is yielded as lines, such as a log after the
+    configuration that its program printed.
     """
     text, decoder, place = data.decode(errors="replace"), json.JSONDecoder(), 0
     place = len(text) - len(text.lstrip())

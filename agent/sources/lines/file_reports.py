@@ -1,12 +1,16 @@
-"""Reports on the files of a source: counts per file, and warnings on files that give nothing.
+"""Reports on the files of a source: counts per file, and warnings on files without results.
 
 Theory of operation. A glob without a file, and a file with lines of a client but without a member,
-look like a healthy source: nothing fails. Both are warned of, once a file and again for a glob
-while it lasts; so is a file that shows causes and no end of a rebalance. A client that its
-framework mutes prints no line that a rule could read, so the head of a file that stays without a
-member is searched once for what names such a client. One good file must not hide a blind one, so
-counts are kept per file. A consumer whose partitions the application assigns has no group: a file
-with nothing else has no member, and nothing is amiss.
+look like a healthy source, because nothing fails. Therefore these are warned of:
+
+- a glob without a file: repeatedly, as long as it lasts;
+- a file with client lines and no member: once;
+- a file with causes and no end of a rebalance: once.
+
+If a framework mutes its client's logger, the client prints no line that a rule can read. So the
+head of a file without a member is searched once for the names of such clients. Counts are kept per
+file, so that a good file does not hide a bad one. If the application assigns the partitions itself,
+the consumer has no group; a file with nothing else has no member, and that is no fault.
 """
 
 import glob
@@ -166,7 +170,7 @@ class FileReports:
             _log.warning(fault, extra={"path": stream, "lines": counts.client_lines, "hint": hint})
 
     def report_manual(self, stream: str) -> None:
-        """Note a consumer whose partitions the application assigns: it is no member of a group."""
+        """Note a consumer with partitions that the application assigns: it has no group."""
         counts = self.files.setdefault(stream, FileCounts())
         if not counts.is_manual:
             counts.is_manual = True
@@ -192,17 +196,17 @@ class FileReports:
             _log.warning("log_without_members", extra={"path": stream, "hint": f"found {found}"})
 
     def _describe_head(self, stream: str, read_bytes: int | None = None) -> str | None:
-        """Return what client the head of a file names that shows no member, and the remedy.
+        """Return the client that the head of a file without members names, and the remedy.
 
-        With ``read_bytes``, of a file that was read whole: where a restart went on in it, its
-        members were printed before.
+        With ``read_bytes`` only if the file was read whole: after a restart of the agent, the lines
+        of its members may be before the first byte that was read.
         """
         try:
             with Path(stream).open("rb") as file:
                 if read_bytes is not None and read_bytes < os.fstat(file.fileno()).st_size:
                     return None
                 return self.describe(file.read(_HEAD_BYTES))
-        except OSError:  # it is gone, or cannot be read, which the tail reports
+        except OSError:  # it is gone or cannot be read: the tail reports that
             return None
 
     @property

@@ -1,8 +1,8 @@
-"""Characters with which the parts of an expression may begin.
+"""First characters of the parts of a regular expression.
 
-Theory of operation. Two repeats in a row share a text only where both may begin with the same
-character. The sets hold Latin-1, and one number for all other characters, so a part may seem to
-share more than it does, and never less.
+Theory of operation. Two successive repeats can match the same text only if both can begin with the
+same character. The sets hold the characters of Latin-1, and one number for all others. So two parts
+may seem to share a character that they do not share, but never the reverse.
 """
 
 import re
@@ -19,7 +19,7 @@ _OTHER = 256
 """Stands for each character beyond Latin-1."""
 _ALL = frozenset(range(_OTHER + 1))
 _BEHIND_END = frozenset(map(ord, " \t\n\r\f\v\"'<>|\\)}];,#`*^~\x1b"))
-"""What may follow the end of a message: layouts append to it."""
+"""Characters that may follow the end of a message: layouts append to it."""
 _ATOMS = ("LITERAL", "NOT_LITERAL", "ANY", "IN", "CATEGORY", "RANGE")
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 _ENDS = ("AT", "ASSERT", "ASSERT_NOT")
@@ -28,7 +28,7 @@ _END_MARKS = ("AT_END", "AT_END_STRING")
 
 
 def first_of_all(items: Items) -> tuple[Follow, bool]:
-    """Return the characters with which a sequence may begin, and whether it may be empty."""
+    """Return the possible first characters of a sequence, and whether it may be empty."""
     found = NONE
     for item in items:
         first, is_empty = first_of(item)

@@ -1,11 +1,11 @@
 """Records over several lines: a message, and below it one indented line for each field.
 
-Theory of operation. Only the lines of fields hold what finds a client, such as its group, and only
-the head holds the message and the time. So a field's line is joined with the lines around it, up to
-the next line that is not indented, to the form that pino-pretty prints with ``singleLine``: the
-message and one object behind it. Its errors are below the line in that form, too. Node prints
-objects so (inspected_objects.py), behind a message or alone. A record that arrives in pieces is
-joined again with each of them.
+Theory of operation. The client's names, such as its group, are in the lines of fields; the message
+and the time are in the head. So a field's line is joined with the lines around it, up to the next
+line without indentation. The result has the form that pino-pretty prints with ``singleLine``: the
+message and one object after it. Errors stay below the line, as in that form. Node prints objects in
+the same way (inspected_objects.py), after a message or alone. A record that arrives in pieces is
+joined again with each piece.
 
 Source: https://github.com/pinojs/pino-pretty/blob/v13.2.0/lib/pretty.js
 """
@@ -72,9 +72,10 @@ class FieldRecords:
         """Number of the block, and the place in it behind the last record of each stream."""
 
     def join(self, entry: LogEntry, place: FieldPlace, unwrap: Unwrap) -> LogEntry:
-        """Return the record of which an entry is the head or a field, as far as it has come.
+        """Return the whole record of an entry that is its head or one of its fields.
 
-        The entry itself, if it is none, or if the record was read with another of its lines.
+        The record has the lines that have arrived. Other entries are returned unchanged, and so are
+        those of a record that was returned for another of its lines.
         """
         origin = (entry.origin, entry.pid)
         if place.number != self._number:
@@ -165,7 +166,7 @@ def _split_lines(block: bytes, start: int, end: int) -> Iterator[bytes]:
 
 
 def join_record(head: str, lines: Iterable[str]) -> str | None:
-    """Return a record as one line; None where no field is read."""
+    """Return a record as one line; None if it has no field with a value."""
     fields: dict[str, Any] = {}
     for name, values in _split_fields(lines):
         value = _read_value(values)

@@ -1,9 +1,10 @@
 """Objects that Node prints over several lines, as objects of JSON on one line.
 
-Theory of operation. `console.log` of an object prints one field a line, with JavaScript's quotes;
-confluent-kafka-javascript logs so by default, and so does winston's `prettyPrint`. The time stands
-behind the message, so a line alone has none. `console.log` of a message and its fields, and log4js,
-print the message before the object, which stays there. A text that breaks off stays as it is.
+Theory of operation. `console.log` of an object prints one field a line, with JavaScript's quotes.
+confluent-kafka-javascript logs in this form by default, and winston's `prettyPrint` does too. The
+time is in a line of its own after the message, so a single line has no time. `console.log` of a
+message and its fields, and log4js, print the message before the object; it keeps this place. An
+incomplete text stays unchanged.
 
 Source: https://nodejs.org/api/util.html#utilinspectobject-options
 """
@@ -50,7 +51,7 @@ def _join(found: re.Match[bytes]) -> bytes:
 
 
 def _read(text: str) -> Any:
-    """Return a number, the content of a string, or an object; what breaks off stays a text."""
+    """Return a number, the content of a string, or an object; an incomplete one stays a text."""
     if text.isdecimal():
         return int(text)
     if text[:1] in "{[":

@@ -1,10 +1,10 @@
 """JSON shapes of log entries: layouts of applications, and stores and exports around them.
 
 Theory of operation. An object is read by its shape. A store wraps an entry in an object that names
-where it is from (Kubernetes, journald, Google Cloud, Datadog, Loki, Splunk, Elasticsearch,
-CloudWatch, OTLP); inside there is a line of text or the application's own object with a message.
-The innermost time counts, the outermost origin, and what else an application's object holds are the
-fields of its message.
+its origin (Kubernetes, journald, Google Cloud, Datadog, Loki, Splunk, Elasticsearch, CloudWatch,
+OTLP). Inside is a line of text, or the application's own object with a message. The innermost time
+counts, and the outermost origin. All other values of an application's object are fields of its
+message.
 """
 
 import re
@@ -167,7 +167,7 @@ def read_entries(found: Json, depth: int = _DEPTH) -> Iterator[JsonEntry]:
 
 
 def split_export(found: Json, depth: int = _DEPTH) -> list[Json]:
-    """Return the entries of an export as objects; the object itself where it is an entry."""
+    """Return the entries of an export as objects; the object itself if it is an entry."""
     if "values" in found and isinstance(found.get("stream"), dict):
         pairs = [pair for pair in found["values"] if isinstance(pair, list) and pair]
         if len(pairs) > 1 and str(pairs[0][0]) > str(pairs[-1][0]):  # Loki's default order
@@ -197,9 +197,9 @@ def _read_list(found: Json) -> Iterator[Json]:
 
 
 def _read_table(found: Json) -> Iterator[Json]:
-    """Yield the rows of a table whose columns are named apart.
+    """Yield the rows of a table with a separate list of column names.
 
-    Azure's, Elasticsearch's SQL and ES|QL, Splunk's JSON rows, Graylog's search.
+    Tables of Azure, Elasticsearch's SQL and ES|QL, Splunk's JSON rows and Graylog's search.
     """
     names = [str(column["name"]) for column in _dicts(found, "columns") if "name" in column]
     names += [str(column["field"]) for column in _dicts(found, "schema") if "field" in column]
@@ -282,7 +282,7 @@ def _first_values(found: Json) -> Json:
 
 
 def _read_text(found: Json, depth: int) -> JsonEntry | None:
-    """Read the message of an object, which may be an object as text."""
+    """Read the message of an object; it may be a second object, encoded as text."""
     for key in MESSAGES:
         value = found.get(key)
         if isinstance(value, list) and key == "MESSAGE":
@@ -307,7 +307,7 @@ def _lengthen(short: Any, full: Any) -> Any:
 
 
 def _add_client(text: str, found: Json) -> str:
-    """Return a line of librdkafka behind its client's name, which a program may log as a field."""
+    """Return a line of librdkafka with its client's name in front, if a field holds the name."""
     if "#consumer-" in text:
         return text
     texts = (value for value in found.values() if isinstance(value, str))
@@ -417,7 +417,7 @@ def _dicts(found: Json, key: str) -> Iterator[Json]:
 
 
 def _first(found: Json, paths: tuple[str, ...]) -> str:
-    """Return the first text among keys, which may be paths."""
+    """Return the first text under some keys; a key may be a path with dots. Empty: none."""
     for path in paths:
         value = found.get(path)
         if value is None and "." in path:

@@ -49,7 +49,7 @@ def find_time_faults(counts: ParserCounts) -> Iterator[str]:
 
 
 def find_width_faults(sample: bytes) -> Iterator[str]:
-    """Yield at which width the lines are cut: the longest ones have one length and many ends."""
+    """Yield the fault of lines cut at a width: the longest have one length and various ends."""
     if _RICH.search(sample):
         yield (
             "Rich's handler has wrapped the lines, so most are not read: set COLUMNS=1000 where "
@@ -65,7 +65,7 @@ def find_width_faults(sample: bytes) -> Iterator[str]:
 
 
 def find_archive_faults(sample: bytes) -> Iterator[str]:
-    """Yield that a file holds several: one would go on where another ends."""
+    """Yield the fault of an archive: the end of one file would join the begin of the next."""
     if sample.startswith(_TAR, _TAR_AT):
         yield "a tar archive, of which all files are read as one log: unpack it"
 

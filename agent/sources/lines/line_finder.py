@@ -35,10 +35,10 @@ class LineFinder(Protocol):
     """Those that may read a line that was not searched, as it continues another."""
 
     def choose(self, family: str | None, enabled: AbstractSet[str], *, is_merged: bool) -> None:
-        """Take the families that the stream has shown.
+        """Limit the search to the dialects of the families that the stream has shown.
 
-        ``family`` is that of its client, ``enabled`` what dialects wait for; ``is_merged``: it
-        holds several streams.
+        ``family`` is the client's. ``enabled`` are the ``anchor_after`` texts that were seen: they
+        enable dialects. ``is_merged``: the file holds several streams.
         """
 
     def begin(self, block: bytes, end: int, known: RepeatedLines | None = None) -> None:
@@ -133,7 +133,7 @@ class MarkFinder:
         return self._find_headed(number, start, end)
 
     def _find_headed(self, number: int, start: int, end: int) -> FoundLine | None:
-        """Return a line with a mark of which each matcher has an expression, if one matches."""
+        """Return a line with a mark if an expression matches: all matchers of the mark have one."""
         mark, quiet_to = self._found[number][0], self._quiet_to
         if quiet_to[mark] < start:
             quiet_to[mark] = self._search_ahead(self._headed[mark], start)
@@ -180,9 +180,9 @@ class MarkFinder:
         return self._search_ahead((matcher,), start) < end
 
     def _search_ahead(self, matchers: Matchers, start: int) -> int:
-        """Return the first place at or behind ``start`` at which an expression may match.
+        """Return the first place from ``start`` on for a possible match of an expression.
 
-        A search goes some lines ahead, as many follow.
+        A search goes some lines ahead, because similar lines often follow each other.
         """
         if start > self._limit:
             self._limit = self._block.find(b"\n", min(start + _AHEAD_BYTES, self._end - 1))
@@ -202,7 +202,7 @@ def _has_loose_texts(block: bytes) -> bool:
 
 
 class MarkSearch:
-    """The marks of all dialects as one automaton, which all streams share."""
+    """The marks of all dialects as one automaton, shared by all streams."""
 
     def __init__(self, matchers: Matchers) -> None:
         """Build the automaton.
@@ -305,7 +305,7 @@ class FamilyFinder:
 
 
 def create_finder(dialects: Dialects) -> LineFinder:
-    """Create the finder of a stream: in one pass where the package for it is installed."""
+    """Create the finder of a stream: in one pass if the package `ahocorasick_rs` is installed."""
     marks = _mark_search(dialects.matchers)
     return FamilyFinder(dialects.matchers) if marks is None else MarkFinder(marks)
 

@@ -1,8 +1,8 @@
 """Parser of one log stream: bytes in any pieces to signals. No file, no clock.
 
-Theory of operation. Most lines of an application's log are not Kafka's, so a block is searched for
-what the dialects look for (line_finder.py) before anything is split into lines; only a line that is
-found is unwrapped (CRI, Docker, JSON), dated and read. A file that merges several streams
+Theory of operation. Most lines of an application's log are not Kafka's. So a block is searched for
+the marks of the dialects (line_finder.py) before it is split into lines. Only a line with a mark is
+unwrapped (CRI, Docker, JSON), dated and read. A file that merges several streams
 (collector_prefix.py, json_entry.py) has an interpreter and a clock for each of them, by the name of
 the origin.
 """
@@ -202,7 +202,7 @@ class LineParser:
         return [stream.interpreter for stream in self.streams]
 
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
-        """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
+        """Read the next bytes; they arrived at Unix seconds ``arrival_at``."""
         out: list[Signal] = []
         lines, take = self.lines(data, arrival_at), self.streams.main.interpreter.take
         while some := list(islice(lines, 1 if self.streams.names else _LINES_AT_ONCE)):
@@ -313,7 +313,7 @@ class LineParser:
         self.streams.restore(state)
 
     def date(self, line: bytes, arrival_at: float) -> float | None:
-        """Return the time of any line (Unix seconds), which may be no client's; None without."""
+        """Return the time of any line, also of no client (Unix seconds); None: it has no time."""
         return date_line(line, self.stamper, Unwrapper(self._timezone), arrival_at)
 
     def bytes_before(self, reach: int = KEPT_BYTES) -> Iterator[tuple[bytes, int, int]]:
@@ -342,9 +342,9 @@ class LineParser:
             self.counts.long += 1
 
     def _lines_before(self) -> list[bytes]:
-        """Return the lines above, the last of which may be the head of this one.
+        """Return the lines above; the last one may be the head of this line.
 
-        java.util.logging and Payara write a message below its time.
+        java.util.logging and Payara write the message in a line below the time.
         """
         block, begin, start, before, _ = self._place
         last = before[-1] if before else b""
@@ -418,7 +418,7 @@ class LineParser:
         return self._records.join(entry, place, lambda raw: unwrapper.unwrap(raw, arrival_at))
 
     def _choose(self) -> None:
-        """Search for what the stream has shown from now on."""
+        """Limit the search to the client families that the stream has shown so far."""
         self._finder.choose(self.family, self.enabled, is_merged=bool(self.streams.names))
         self._repeated.choose(self._finder.matchers)
         self._news = False
@@ -511,17 +511,17 @@ class LineParser:
         return None
 
     def _find_message(self, text: str) -> int:
-        """Return where the message of the line that was read begins, as far as its anchor shows."""
+        """Return the place of the first anchor in the text: the message begins there; else 0."""
         anchors = () if self._reader is None else self._reader.anchors
         return min((at for at in map(text.find, anchors) if at >= 0), default=0)
 
     def _find_last_anchor(self, text: str) -> int:
-        """Return where its last anchor stands: a logger before the time may hold one, too."""
+        """Return the place of the last anchor: a logger's name before the time may hold one."""
         anchors = () if self._reader is None else self._reader.anchors
         return max(map(text.rfind, anchors), default=0)
 
     def _date_record(self, raw: bytes, arrival_at: float, *, is_prefixed: bool) -> float | None:
-        """Return the time of a record over several lines, of which this line is the message."""
+        """Return the time of a record over several lines, if this line holds its message."""
         prefix = _find_prefix(raw) if is_prefixed else b""
         field = raw[len(prefix) :]
         if field.lstrip()[:1] not in _FIELD_BEGINS:
@@ -538,7 +538,7 @@ class LineParser:
         return None if head is None else self.unwrapper.find_time(head, arrival_at)
 
     def _look_ahead(self, arrival_at: float) -> None:
-        """Show the next lines to the streams, which learn what processes there are."""
+        """Pass the next lines to the streams, so that they learn the processes of each origin."""
         self._has_looked = True
         block, _, start, *_ = self._place
         unwrapper = Unwrapper(self._timezone)
@@ -606,7 +606,7 @@ class LineParser:
 def _add_tail(pieces: Pieces, block: bytes, begin: int, end: int) -> Pieces:
     """Return the last `KEPT_BYTES` before ``end`` of a block that begins at ``begin``, or more.
 
-    They are joined only where a line needs them, as few lines do.
+    The pieces are joined only for a line that needs them; few lines do.
     """
     near = block[max(begin, end - KEPT_BYTES) : end]
     if len(near) == KEPT_BYTES or not pieces:
@@ -631,7 +631,7 @@ def _find_texts(value: Any, depth: int = _WITHIN_DEPTH) -> Iterator[str]:
 
 
 def _find_prefix(raw: bytes) -> bytes:
-    """Return a collector's prefix before a field in quotes, without what indents the field."""
+    """Return a collector's prefix before a field in quotes, without the field's indentation."""
     head = raw[: raw.find(b'"')].rstrip(b" ")
     return head + b" " if head else b""
 

@@ -210,7 +210,7 @@ class OpenLog:
             return False
 
     def is_whole_of(self, place: Place) -> bool:
-        """Return whether it has nothing but what was read up to the place."""
+        """Return whether all of its bytes were read: the place is its end."""
         has_length = self._packed or self.size == place.offset
         return place.head_bytes > 0 and has_length and self.is_copy_of(place)
 

@@ -1,10 +1,10 @@
-"""Order of marks in which the search finds the fewest false candidates.
+"""Order of the marks that gives the search the fewest false candidates.
 
-Theory of operation. `ahocorasick_rs` searches for marks with SIMD. It deals them to buckets in
-their order, and compares the first four bytes of each place, half byte by half byte, with those of
-a whole bucket. So marks that share a bucket badly match bits of everyday words, and each such
-place is compared again, slowly. The order here deals them so that the words below match least. A
-mark is found in any order.
+Theory of operation. `ahocorasick_rs` searches for marks with SIMD. It distributes them to buckets
+in their order, and compares the first four bytes of each place, half byte by half byte, with the
+union of a bucket's marks. A bucket with dissimilar marks therefore also matches common words, and
+each such place needs a second, slow comparison. The order here distributes the marks so that the
+words below match as rarely as possible. It affects the speed only: any order finds all marks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,7 +62,7 @@ class _Bucket:
 
 
 def _index(halves: Iterable[int]) -> list[int]:
-    """Return for each half byte the places at which it stands, as bits."""
+    """Return for each half byte a bit set of its places."""
     found = [0] * 16
     for place, half in enumerate(halves):
         found[half] |= 1 << place

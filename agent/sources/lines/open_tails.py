@@ -1,6 +1,7 @@
 """Streams with an open file: a bounded number, and a bounded number of bytes of half lines.
 
-The longest idle ones are closed first. Where streams are apart, their parsers sleep meanwhile.
+The streams that are idle longest are closed first. If streams are independent of each other, the
+parsers of closed ones sleep: they keep only their state.
 """
 
 from collections.abc import Callable

@@ -43,10 +43,11 @@ class OriginStream:
     """Seconds that its clock has stepped back; its times run on from before."""
 
     def continue_from(self, stamp: float) -> float:
-        """Return the time of a line, which is never before the last one's.
+        """Return the time of a line (Unix seconds), never before that of the last line.
 
-        A clock that steps back runs on from there, with its own durations, until it has caught up.
-        A line that is a little late, from another thread, has the time of the last one.
+        If the clock steps back, time continues from the last line, with the clock's own durations,
+        until the clock has caught up. A line that is a little late, as from another thread, gets
+        the time of the last line.
         """
         if self.last_at is None or stamp >= self.last_at:
             self.behind_s = 0.0
@@ -124,9 +125,9 @@ class OriginStreams:
         return f"{name}[{entry.pid}]" if name in self._shared else name
 
     def look_ahead(self, entries: Iterable[LogEntry]) -> None:
-        """Learn from the first lines of a file which origins several processes share.
+        """Find the origins that several processes share, from the first lines of a file.
 
-        Else the first lines of the second process would count as those of the first one.
+        Without that, the first lines of the second process would count for the first one.
         """
         processes: dict[str, list[str]] = {}
         for entry in entries:
@@ -147,7 +148,10 @@ class OriginStreams:
         return stream
 
     def move_back(self, origin: str, ahead_s: float) -> None:
-        """Move an origin's clock back by what its stamps were ahead; forward it runs by itself."""
+        """Move an origin's clock back by ``ahead_s`` seconds, the former lead of its timestamps.
+
+        A negative lead needs no correction: the clock moves forward with the next line.
+        """
         if ahead_s <= 0:
             return
         streams = [

@@ -2,8 +2,8 @@
 
 Theory of operation. `journalctl -o export` and `-o verbose`, the debug exporter of OpenTelemetry's
 collector, Logstash's rubydebug, and the XML of java.util.logging and log4j print one field a line.
-The head of a file shows which of them printed it. Each record becomes an object with the keys that
-the same tool's JSON has, so what reads that JSON reads the record.
+The head of a file identifies the tool. Each record becomes an object with the keys of the same
+tool's JSON, so the reader of that JSON reads the record as well.
 
 Sources: https://systemd.io/JOURNAL_EXPORT_FORMATS/ and the collector's
 `exporter/internal/otlptext/logs.go`.
@@ -70,7 +70,7 @@ _XML_LEVEL = re.compile(r'<level>(\w+)</level>|level="(\w+)"')
 
 
 def find_dump(head: bytes) -> Split | None:
-    """Return the splitter of a text whose head is of such a tool; None for any other."""
+    """Return the splitter for the tool that the head of a text shows; None for other texts."""
     text = head.lstrip()
     if (windows := _find_windows(text)) is not None:
         return windows

@@ -120,7 +120,7 @@ class RepeatedLines:
         self._matchers, self._begin, self._head = matchers, None, None
 
     def find(self, block: bytes, start: int) -> FoundAgain | None:
-        """Return what is known of the line at ``start``."""
+        """Return the event of the line at ``start`` from an equal earlier line; None: read it."""
         seconds = self._match_seconds(block, start)
         if seconds is None:
             return None
@@ -150,7 +150,7 @@ class RepeatedLines:
     def _read_message(
         self, head: _KnownHead, text: bytes, end: int, seconds: re.Match[bytes]
     ) -> FoundAgain | None:
-        """Read the text behind the seconds of a line, which begins with a head."""
+        """Read the text after the seconds of a line; it begins with a known head."""
         if len(text) > _MAX_LINE_BYTES or not is_plain(text):
             return None
         event = head.matcher.read_behind(text.decode(), head.start, head.behind, head.client)

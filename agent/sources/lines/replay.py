@@ -34,7 +34,7 @@ Diagnose = Callable[[bytes, LineParser], Iterable[str]]
 def read_log(
     recording: Recording, parser: LineParser, options: ReplayOptions, diagnose: Diagnose
 ) -> ReplayStream:
-    """Yield the signals of a log, and a tick at its end; note what ``diagnose`` finds."""
+    """Yield the signals of a log, and a tick at its end; report the faults by ``diagnose``."""
     head, ends = _Head(), LogEnd()
     blocks = ends.follow(head.follow(_read_blocks(recording, options)))
     yield from order_by_time(parser, blocks, is_growing=recording.is_pipe)

@@ -1,15 +1,18 @@
 """Follower of one log through rotation, truncation and restarts. No parser, clock or wait.
 
-Theory of operation. Three events lead to one search: another file stands at the path, the file was
-truncated, or the agent restarts. The file that was read is searched at the path and in its rotated
-set, by its inode and its first KiB (it was renamed, copied or gzip'ed). The rest of it comes first,
-then the files of the set between it and the path's own, then the path's own.
+Theory of operation. Three events start the same search: another file is at the path, the file was
+truncated, or the agent restarts. The file that was read last is searched at the path and in its
+rotated set, by its inode and its first KiB: it may have been renamed, copied or compressed. Its
+remaining bytes are read first, then the files of the set between it and the path's own, then the
+path's own.
 
-What follows a file that is gone, or that was empty when it was looked at, follows the file before
-it: that of the first look is the newest that lay there already, and none of them is read.
+If the file that was read last is gone, or was empty, it cannot be recognized. Then the file before
+it is searched, and reading continues with that file's successor. At the first start this file is
+the newest rotated one that was already there; nothing before it is read.
 
-A renamed file is closed when its successor has bytes and, checked after that, it has none itself: a
-writer that has begun the new file writes no more to the old one. No timeout is involved.
+A renamed file is closed when its successor has bytes and the renamed file has no further bytes,
+checked in this order: a writer that has begun the new file does not write to the old one any more.
+No timeout is involved.
 """
 
 import contextlib
@@ -35,7 +38,7 @@ Split = Callable[[Path], Rotation | None]
 _TRIES = 5
 """To open a set between two rotations."""
 _SETTLED_S = 1.0
-"""A folder that changes again so soon may keep its time."""
+"""A folder that changes a second time within this may keep its time of change."""
 
 
 class Follower:
@@ -439,7 +442,7 @@ class Follower:
 
 
 def _change_of_folder(path: str, now: float) -> int | None:
-    """Return the last change of the folder where a path rotates; None: it may be changing."""
+    """Return the last change of the path's folder (nanoseconds); None: it may still change."""
     with contextlib.suppress(OSError):
         changed_ns = Path(os.path.realpath(path)).parent.stat().st_mtime_ns
         if now - changed_ns / 1e9 >= _SETTLED_S:
@@ -478,8 +481,8 @@ def _older(path: Path, split: Split = rotation) -> dict[Path, int]:
 def _is_ascending(numbered: Sequence[Path]) -> bool:
     """Return whether the last of these files, the one with the lowest number, is the oldest.
 
-    The time of a packed file may be that of its packing, so it is compared with packed ones, or
-    where it is older all the same.
+    A compressed file may have the time of its compression. So it is compared with other compressed
+    files, and with the others only if it is older than they are.
     """
     ages: list[tuple[bool, int]] = []
     for path in numbered:
@@ -506,7 +509,7 @@ def _end_of_newest(older: Sequence[OpenLog]) -> Place | None:
 def _after(logs: list[OpenLog], before: Place | None) -> list[OpenLog]:
     """Return the files of a set that follow ``before``, at least the path's own.
 
-    A set loses its oldest files first: if ``before`` is gone, what was older is, too.
+    A set loses its oldest files first: if ``before`` is gone, the older ones are gone, too.
     """
     if before is None:
         return logs[-1:]

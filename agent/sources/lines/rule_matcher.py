@@ -1,8 +1,8 @@
 """Combined expressions of rules' texts, selected by the first characters of a message.
 
-Theory of operation. A message is matched against the rules whose texts begin as it does, joined
+Theory of operation. A message is matched against the rules with the same first characters, joined
 into one expression. A ``$`` at a text's end is the end of the message. Kafka's own layout shows
-that by the class behind it; other layouts may append more.
+that end by the name of the class after it; other layouts may append other text.
 """
 
 import re

@@ -109,7 +109,7 @@ class StreamTail:
         return self.failed_at is None or abs(now - self.failed_at) >= RETRY_S
 
     def watermark(self, now: float) -> float:
-        """Return the event time up to which everything was read."""
+        """Return the event time before which no signal is unread or held back (Unix seconds)."""
         if self.is_behind or self.is_waiting:
             return self._horizon() or 0.0
         held_at = self._held_at()
@@ -204,7 +204,7 @@ class StreamTail:
         return None if self._parser is None else self._parser.oldest_pending_at()
 
     def _horizon(self) -> float | None:
-        """Return the time after which its next lines are; None before any line."""
+        """Return a lower bound of the next lines' times (Unix seconds); None before any line."""
         if self._parser is not None:
             return self._parser.horizon()
         if self._sleep is None:

@@ -1,9 +1,9 @@
 """Tables with columns of times and messages, as stores and spreadsheets export them.
 
-Theory of operation. A head with known names, as those of Kibana, Azure, Splunk and Datadog, is
-enough. Of any other table the cells show the columns: each row has as many, one of them is
-a time in each row, the longest text is the message, and quotes stand where CSV has them. A table
-with tabs and a head may have none.
+Theory of operation. A first row with known names, as in exports of Kibana, Azure, Splunk and
+Datadog, identifies a table. Any other table is identified by its cells: each row has the same
+number, one column is a time in each row, the column with the longest text is the message, and
+quotes are as in CSV. A table with tabs and a first row of names needs no quotes.
 """
 
 import csv
@@ -63,9 +63,9 @@ def _has_known_names(head: bytes, delimiter: str) -> bool:
 
 
 def _name_columns(head: bytes, delimiter: str) -> tuple[list[str], bool]:
-    """Return names for the columns that the cells show, and whether the first row is a head.
+    """Return column names by the cells, and whether the first row has names.
 
-    There are none for what is no table.
+    The list is empty if the text is no table.
     """
     rows = _read_first_rows(head, delimiter)
     if not rows:
@@ -118,7 +118,7 @@ def _read_rows(text: bytes, delimiter: str, *, strict: bool = False) -> Iterator
 
 
 def _split_table(data: bytes, delimiter: str, names: list[str] | None) -> Iterator[Any]:
-    """Yield the rows as objects; the first one has the names where they are not given."""
+    """Yield the rows as objects; without ``names`` the first row has the names."""
     file = io.StringIO(data.decode(errors="replace"), newline="")
     rows = csv.DictReader(file, names, delimiter=delimiter)
     try:

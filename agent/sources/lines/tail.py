@@ -85,12 +85,13 @@ class FileTail:
     ) -> None:
         """Continue from ``position``, a former `checkpoint`; ``parser`` creates a stream's parser.
 
-        ``orphans`` are positions of streams whose former source is gone: those that match the paths
-        are removed from there and continued here. ``readers`` are shared with the other sources of
-        the type: a file that several of them name is read by one that has a position in it, else
-        by the first, so that nothing is reported twice. ``origin_of`` names the origin of a
-        stream's members. With ``are_streams_apart`` a parser's state changes by reading its own
-        stream only: streams that are not read cost nothing. ``pause`` waits for some seconds.
+        ``orphans`` are positions of streams without a source, because the configuration changed:
+        those that match the paths are removed from there and continued here. ``readers`` are shared
+        with the other sources of the type. If several sources name a file, the source with a
+        position in it reads it, else the first, so that nothing is reported twice. ``origin_of``
+        names the origin of a stream's members. With ``are_streams_apart`` a parser's state changes
+        only when its own stream is read: idle streams cost nothing. ``pause`` waits for a number of
+        seconds.
         """
         self._reports = FileReports(self.kind, config.paths)
         self.health = SourceHealth(files=self._reports.files)
@@ -187,7 +188,7 @@ class FileTail:
         self._is_behind = any(tail.is_behind for tail in tails)
 
     def watermark(self, now: float) -> float:
-        """Return the watermark: the event time up to which everything was read."""
+        """Return the watermark: the lowest one of its streams (Unix seconds)."""
         if self._scanned_at is None:
             return 0.0
         return min((tail.watermark(now) for tail in self._find_busy()), default=now)
@@ -285,7 +286,7 @@ class FileTail:
             del self._finished[next(iter(self._finished))]
 
     def _restore(self, stream: str, position: Any) -> None:
-        """Resume a stream; one whose position is unusable is read afresh."""
+        """Resume a stream; if its position is unusable, read it like a new one."""
         stream = intern(stream)  # the path of its follower, and the origin of its members
         if not self._may_take(stream):
             return
@@ -463,7 +464,7 @@ def _newest(patterns: Sequence[str]) -> dict[str, Path]:
 
 
 def _real_path(stream: str) -> str:
-    """Return the path behind links; the text itself where there are none, for 20,000 streams."""
+    """Return the path behind links; without links the same object, to save memory."""
     found = os.path.realpath(stream)
     return stream if found == stream else found
 

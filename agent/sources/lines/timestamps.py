@@ -1,18 +1,18 @@
 """Timestamps in the head of log lines.
 
-Theory of operation. A timestamp counts only at a place where layouts put it: at the start of the
-line, behind nothing but a level, ``[thread]``, a process id, logfmt pairs, a syslog or compose
-prefix and colours, and within the first 160 characters. That is enough for the longest thread name
-with a level; a date inside a message is not taken. Where what stands before the message is of
-another shape, the date and time nearest to the message counts (`TimestampReader.find_before`).
-Every form is one pattern with a key (all of it up to the minute), seconds, a fraction and a tail
-(zone, AM or PM), so a line that begins as the line before, up to the minute, costs a short match.
+Theory of operation. A timestamp counts only in the places that layouts use: at the start of the
+line, or after a level, ``[thread]``, a process id, logfmt pairs, a syslog or compose prefix or
+colours, and within the first 160 characters. That is enough for the longest thread name with a
+level. A date inside a message is ignored. If the text before the message has another shape, the
+date and time nearest to the message counts (`TimestampReader.find_before`). Every form is one
+pattern with a key (all of it up to the minute), seconds, a fraction and a tail (zone, AM or PM). So
+a line with the same key as the line before needs only a short match.
 
-A missing year or day is taken from the arrival: the latest one that does not lie in its future. A
-log with times of day alone that spans more than a day before its arrival cannot be dated. The order
-of day and month in 06/03 is resolved likewise, until a number above 12 settles it. A local time
-that exists twice is the second one if the first would run back, or if the second is now; a local
-time that a clock jumped over has the offset from before the jump, as clocks do.
+A missing year or day is taken from the arrival: the latest one that is not after it. Logs that have
+only times of day and span more than a day before their arrival cannot be dated. The order of day
+and month in 06/03 is resolved likewise, until a number above 12 decides it. A local time that
+exists twice is the second one if the first would run back, or if the second is now. A local time
+that a clock jumped over has the offset from before the jump, as clocks do.
 """
 
 import re
@@ -119,12 +119,12 @@ class _Form:
 
     @cached_property
     def anywhere(self) -> re.Pattern[str]:
-        """Return the pattern of the timestamp alone, where no word or number runs into it."""
+        """Return the pattern of the timestamp alone, not directly after a word or number."""
         return re.compile(rf"(?<![\w./-]){self._core}", re.ASCII)
 
     @cached_property
     def rest(self) -> re.Pattern[str]:
-        """Return the pattern of the seconds and what follows them."""
+        """Return the pattern of the seconds, the fraction and the tail."""
         return re.compile(self._rest, re.ASCII)
 
 
@@ -286,10 +286,11 @@ class TimestampReader:
         return at
 
     def place_day(self, at: float, known_at: float | None) -> float:
-        """Return the last time found, on the day that a collector's time (Unix seconds) shows.
+        """Return the last time found, on the day of a collector's time (both Unix seconds).
 
-        A form without a date is of the day of its arrival, which may be long after. One without
-        a year is moved by years alone: the collector's may be a clock without a date, too.
+        A form without a date has the day of its arrival, and that may be long after the event. A
+        form without a year is moved by whole years only: the collector's clock may lack a date,
+        too.
         """
         if known_at is None or self._form.has_year:
             return at
@@ -315,7 +316,7 @@ class TimestampReader:
         return None
 
     def find_before(self, text: str, end: int, arrival_at: float) -> float | None:
-        """Return the last timestamp with a date before ``end``, where the message begins."""
+        """Return the last timestamp with a date before ``end``, the begin of the message."""
         begin = max(0, end - _BEFORE_CHARS)
         if _TIME.search(text, begin, end) is None:
             return None

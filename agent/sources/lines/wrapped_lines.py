@@ -1,7 +1,8 @@
 """Lines that a terminal or a form wrapped at a fixed width, joined again.
 
-Theory of operation. A copy from a terminal has a line end at each of its last columns. Its longest
-lines then have one length, and what follows each of them has no time: it is their continuation.
+Theory of operation. A copy from a terminal has a line end at the last column of each row. Its
+longest lines then have the same length, and the lines after them have no time: they are
+continuations.
 """
 
 import re
@@ -27,19 +28,19 @@ _ENTRIES_MAX_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Wrapping:
-    """The width in bytes at which lines are wrapped, and the begins of entries."""
+    """The width of wrapped lines in bytes, and the first characters of entries."""
 
     width: int
     begins: frozenset[bytes]
 
     def joins(self, line: bytes, behind: bytes) -> bool:
-        """Return whether a line goes on in the next one: an entry may be as wide by chance."""
+        """Return whether the next line continues this one: an entry may be as wide by chance."""
         is_entry = _begin(behind) in self.begins and _has_time(behind)
         return len(line) == self.width and not is_entry
 
 
 def find_wrapping(head: bytes) -> Wrapping | None:
-    """Return how the lines are wrapped; None where they are not."""
+    """Return the wrapping of the lines; None if they are not wrapped."""
     lines = head.splitlines()[:-1]
     counts = Counter(len(line) for line in lines)
     width = max(counts, default=0)
@@ -68,7 +69,7 @@ def _is_object(line: bytes) -> bool:
 
 
 def join_wrapped(blocks: Blocks, wrapping: Wrapping) -> Blocks:
-    """Yield the lines with those of the whole width joined to what follows them."""
+    """Yield the lines; those of the whole width are joined to their continuations."""
     carry, arrival_at = b"", 0.0
     for data, arrival_at in blocks:
         lines = (carry + data).split(b"\n")
