@@ -1,4 +1,4 @@
-"""Admin requests and responses: kio's schemas and writer, our reader (which checks counts)."""
+"""Admin requests and responses: kio's schemas and writer, and an own reader that checks counts."""
 
 import dataclasses
 import hashlib
@@ -157,7 +157,7 @@ def correlation_id(frame: bytes) -> int:
 
 
 def throttle_s(api: Api, version: int, frame: bytes) -> float:
-    """Return the seconds for which a broker's quota delays the next response (KIP-124)."""
+    """Return the delay of the next response by a broker's quota, in seconds (KIP-124)."""
     if api not in _THROTTLED_FROM or version < _THROTTLED_FROM[api]:
         return 0.0
     layout = response_layout(api, version, _LAST_FIELDS[api])

@@ -102,7 +102,7 @@ class BrokerPool:
         return (await self.send_undecoded(node, api, **values)).read()
 
     async def send_undecoded(self, node: Node, api: Api, **values: Any) -> BrokerResponse:
-        """Send a request to a broker and return the response, which the caller may have cached.
+        """Send a request to a broker; return the response as bytes: the caller may know them.
 
         Raises:
             BrokerError: the broker cannot be used, or lacks the API.

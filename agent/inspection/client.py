@@ -115,7 +115,7 @@ async def _open(access: Access) -> AsyncIterator[BrokerPool]:
 async def _complete_listings(
     brokers: BrokerPool, groups: Sequence[Listing], chosen: GroupFilter
 ) -> list[Listing]:
-    """Describe groups whose type or state the filter needs and an older broker's list lacks."""
+    """Describe groups if the filter needs a type or state that an older broker's list lacks."""
     unclear = [g.group for g in groups if chosen.needs_type(g) or chosen.needs_state(g)]
     answers = await describe_groups(brokers, unclear, timeout_s=RETRY_TIMEOUT_S)
     described = {each.group: each for each in answers if isinstance(each, Description)}

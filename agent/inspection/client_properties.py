@@ -107,7 +107,7 @@ def _choice(
 
 
 def request_timeout_s(properties: Mapping[str, str], where: str) -> float | None:
-    """Return ``request.timeout.ms`` in seconds; None where it is not set.
+    """Return ``request.timeout.ms`` in seconds; None if it is not set.
 
     Raises:
         ConfigError: it is no positive number.
@@ -182,7 +182,7 @@ def _token_login(properties: Mapping[str, str], options: Mapping[str, str], wher
 
 
 def _assertion_login(properties: Mapping[str, str], url: str, where: str) -> Login:
-    """Return a login by a signed JWT of a file, which the endpoint exchanges (RFC 7523)."""
+    """Return a login by a signed JWT in a file: the endpoint gives a token for it (RFC 7523)."""
     key = "sasl.oauthbearer.assertion.file"
     if key not in properties:
         wanted = f"wanted {key}: a signed JWT; we sign none"
@@ -221,7 +221,7 @@ def _tls(properties: Mapping[str, str], where: str) -> ssl.SSLContext:
 
 
 def _open_store(properties: Mapping[str, str], name: str, where: str) -> KeyStore | None:
-    """Return the content of a Java store; None where there is none, or it is PEM."""
+    """Return the content of a Java store; None if there is none, or it is PEM."""
     kind = properties.get(f"{name}.type", "JKS").upper()
     location = properties.get(f"{name}.location")
     if kind == _PEM:

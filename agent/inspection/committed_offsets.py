@@ -1,7 +1,7 @@
 """Offsets that groups have committed, or share groups' start offsets, from their coordinators.
 
-A large cluster has some 400,000 of them, so each topic's are in arrays. A poll in which a batch of
-groups commits nothing does not decode their offsets again.
+A large cluster has some 400,000 of them, so each topic's offsets are in arrays. If a batch of
+groups has committed nothing since the last poll, its response is not decoded again.
 """
 
 from array import array
@@ -22,9 +22,9 @@ _NO_LAG = _UNSET = -1
 
 
 class TopicOffsets(NamedTuple):
-    """A group's offsets in one topic, by position; ``lags`` only where the broker reports them.
+    """A group's offsets in one topic, by position; ``lags`` only if the broker reports them.
 
-    A share group has -1 for a partition that it reads, and that has no start offset yet.
+    For a share group, -1 is a partition that it reads and that has no start offset yet.
     """
 
     partitions: "array[int]"

@@ -183,7 +183,7 @@ class CoordinatorResult(NamedTuple):
 async def find_coordinators(
     brokers: BrokerPool, node: Node, groups: Sequence[str]
 ) -> list[CoordinatorResult]:
-    """Look up the coordinators of groups at a broker, in one request where its version can.
+    """Look up the coordinators of groups at a broker, in one request if its version allows that.
 
     Raises:
         BrokerError: the broker cannot be used.

@@ -173,7 +173,7 @@ def _read_worker(metadata: bytes, assignment: bytes) -> _Content:
 
 
 def _read_registry(metadata: bytes, assignment: bytes) -> _Content:
-    """Read what a schema registry reports: JSON, also Karapace's."""
+    """Read the metadata and assignment of a schema registry: JSON, also Karapace's."""
     content = {"url": _registry_url(_read_json(metadata))}
     assigned = _read_json(assignment)
     leader = assigned.get("master") or assigned.get("leader")
@@ -197,7 +197,7 @@ def _registry_url(identity: dict[str, Any]) -> str | None:
 
 
 def _read_subscription(metadata: bytes) -> dict[str, Any]:
-    """Return what a consumer joined with; other formats have nothing."""
+    """Return the fields of a consumer's subscription; empty for other formats."""
     try:
         subscription = read_subscription(metadata)
     except DecodeError:
@@ -212,7 +212,7 @@ def _read_subscription(metadata: bytes) -> dict[str, Any]:
 
 
 def _read_assignment(data: bytes) -> dict[str, Any]:
-    """Return what the leader assigned; other formats have nothing."""
+    """Return the fields of a consumer's assignment by the leader; empty for other formats."""
     try:
         assignment = read_assignment(data)
     except DecodeError:
@@ -224,7 +224,7 @@ def _read_assignment(data: bytes) -> dict[str, Any]:
 
 
 def _spell_data(data: bytes) -> str | None:
-    """Return user data as text where it is text, else its size and hash."""
+    """Return user data as text if it is printable, else its size and hash; None: there is none."""
     if not data:
         return None
     try:

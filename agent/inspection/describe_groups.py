@@ -155,7 +155,7 @@ def _require_type(group_type: GroupType, answer: DescribeResult) -> DescribeResu
 
 
 def _add_hint(answer: DescribeResult) -> DescribeResult:
-    """Return a failure with its code and, where the broker sent no message, a hint."""
+    """Return a failure with its code and, if the broker sent no message, a hint."""
     if isinstance(answer, Description):
         return answer
     text = answer.error

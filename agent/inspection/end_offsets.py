@@ -27,7 +27,7 @@ Ends = dict[str, dict[int, int]]
 
 
 class TimedOffset(NamedTuple):
-    """The first record of a time or a later one; both are -1 where there is none."""
+    """The first record at or after a time; both values are -1 if there is none."""
 
     offset: int
     timestamp: int

@@ -151,7 +151,7 @@ def _decrypt(key: bytes, password: str) -> bytes:
 
 
 def _octets(der: bytes) -> bytes:
-    """Return the OCTET STRING after an algorithm's parameters, which are NULL or missing."""
+    """Return the OCTET STRING after an algorithm's parameters: these are NULL or missing."""
     start = 2 if der.startswith(b"\x05\0") else 0
     if der[start] != 0x04:
         raise ValueError("the key is damaged")

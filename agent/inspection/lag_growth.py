@@ -1,11 +1,11 @@
 """Lag of groups from a disturbance until it is as before.
 
-Theory of operation. A group is disturbed while its members change or while it is not stable. A
-member that is dead or stuck disturbs it late, when its session or poll interval ends, and the lag
-has grown for minutes by then. So the lag before is the median of ten minutes, of a sample in half a
-minute. From the disturbance on, each new height of a tenth more is a change. The end is the first
-poll of a quiet group at which the lag is as before, or less. A group that has not caught up within
-an hour is followed no longer.
+Theory of operation. A group is disturbed while its members change or while it is not stable. A dead
+or stuck member disturbs it late, when its session or poll interval ends; the lag has then grown for
+minutes. So the lag before is the median of the last ten minutes, with one sample in half a minute.
+After the begin of the disturbance, each lag a tenth above the last recorded one is a change. The
+end is the first poll of a stable group with the lag before, or less. A group that has not caught up
+within an hour is not followed any longer.
 """
 
 from array import array
@@ -17,7 +17,7 @@ GIVE_UP_S = 3600.0
 _SAMPLE_S = 30.0
 _SAMPLES = 20
 _STEP = 10
-"""A height counts when it is a tenth above the last one."""
+"""A lag counts if it is above the last one by this part of it: a tenth."""
 
 
 class GroupLagLevel(NamedTuple):

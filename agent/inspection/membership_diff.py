@@ -81,7 +81,7 @@ class TrackedGroup:
 
 
 def snapshot_of(described: Description) -> GroupSnapshot:
-    """Reduce a description, which is large, to a snapshot."""
+    """Reduce a description to a snapshot: a description is large."""
     members, assignments = described.members, None
     if described.type in _OWNED and described.state is GroupState.STABLE:
         assignments = array("q", sorted(_hash_assignments(members))).tobytes()
@@ -119,7 +119,7 @@ def _leader(described: Description) -> str | None:
 
 
 def _subscription(members: Iterable[MemberDescription]) -> tuple[str, ...] | None:
-    """Return what all members subscribe to, shared by groups that subscribe to the same."""
+    """Return the subscriptions of all members; equal tuples of groups share their texts."""
     wanted = set[str]()
     is_known = False
     for member in members:

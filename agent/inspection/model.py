@@ -204,10 +204,10 @@ class Failure:
 
 
 def parse_state(text: str) -> GroupState | None:
-    """Return the state that a broker's text names; None where the broker reports none."""
+    """Return the state that a broker's text names; None if the broker reports none."""
     return _STATES.get(text.lower(), GroupState.UNKNOWN) if text else None
 
 
 def parse_type(text: str) -> GroupType | None:
-    """Return the type that a broker's text names; None where the broker reports none."""
+    """Return the type that a broker's text names; None if the broker reports none."""
     return _TYPES.get(text.lower(), GroupType.UNKNOWN) if text else None

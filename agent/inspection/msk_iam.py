@@ -1,4 +1,4 @@
-"""Tokens for Amazon MSK, which lets AWS identities in as OAUTHBEARER.
+"""Tokens for Amazon MSK: it accepts AWS identities by the mechanism OAUTHBEARER.
 
 The token is made by Amazon's own signer (extra `msk`), imported when it is needed.
 """

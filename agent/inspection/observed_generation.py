@@ -30,9 +30,10 @@ class _ObservedMember(msgspec.Struct):
 def add_generations(
     answers: Sequence[Description | Failure], place: str
 ) -> list[Description | Failure]:
-    """Add what members know to classic groups; ``place`` is a URL, a spool, or tables.
+    """Add the members' generation and assignors to descriptions of classic groups.
 
-    Only the coordinator's members count: others are of another time, or another cluster.
+    ``place`` is the URL of an agent, a spool, or tables. Only the members in the coordinator's
+    description count: others are of another time or cluster.
 
     Raises:
         RebalanceAgentError: ``place`` cannot be read.
@@ -71,7 +72,7 @@ def _add_generation(described: Description, seen: Iterable[_ObservedMember]) -> 
 def _add_votes(
     described: Description, assignors: Mapping[str | None, tuple[str, ...]]
 ) -> Description:
-    """Add each member's assignors; count the votes where every member's are known."""
+    """Add each member's assignors; count the votes if the assignors of all members are known."""
     members = tuple(
         replace(member, assignors=assignors.get(member.member_id)) for member in described.members
     )

@@ -51,7 +51,7 @@ class Selection:
 
     @property
     def names(self) -> frozenset[str]:
-        """The columns that a user names; they are shown where nothing has a value, too."""
+        """The columns that a user names; they are shown even if they have no value."""
         return frozenset(filter(None, (*self.columns, self.sort)))
 
     def apply(self, tables: Sequence[_Table]) -> list[_Table]:

@@ -1,12 +1,12 @@
 """Time lag: the age of the oldest record of a partition that a group has not read.
 
-Theory of operation. A leader returns the first record that is as old as a time, or younger, with
-its offset and its timestamp. So a search by time finds the timestamp of an offset, without reading
-records and with Describe on the topic alone. The next time to try is between the last ones: in
-proportion to their offsets, and every other time in the middle of the ages, for uneven streams.
-The result is exact, or at most a twentieth or a second too old. Timestamps are the producers', or
-the broker's where the topic has LogAppendTime; where they are out of order, the search finds one of
-them. All partitions of all groups take part in each round of requests, and rounds are few.
+Theory of operation. For a given time, a leader returns the offset and timestamp of the first record
+at or after it (ListOffsets). So a search by time finds the timestamp of an offset. It reads no
+records, and needs only the right Describe on the topic. The next time to try is between the last
+two: in turn in proportion to their offsets, and in the middle of the ages, for uneven streams. The
+result is exact, or too high by at most a twentieth of the age or a second. Timestamps are the
+producers', or the broker's if the topic has LogAppendTime. If they are out of order, the search
+finds one of them. Each round of requests is for all partitions of all groups, and rounds are few.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ _EXACT_SHARE = 0.05
 
 
 class Unread(NamedTuple):
-    """What a group has not read of a partition: the records from an offset to the end."""
+    """The unread records of a group in a partition: from an offset to the end."""
 
     group: str
     topic: str
@@ -35,7 +35,7 @@ class Unread(NamedTuple):
 async def read_time_lags(
     leaders: EndOffsets, unread: Iterable[Unread], now_ms: int
 ) -> dict[Unread, float]:
-    """Return the ages in seconds; a partition is left out where its timestamps do not show it."""
+    """Return the ages in seconds, without the partitions that have no usable timestamps."""
     searches = [_Search(each, now_ms) for each in unread]
     for _ in range(ROUNDS):
         active = [each for each in searches if not each.is_done]
@@ -86,7 +86,7 @@ class _Search:
 
     @property
     def age_s(self) -> float | None:
-        """The age of the record; None where it is not known."""
+        """The age of the record in seconds; None: not known."""
         if self.older is None:
             return None
         return max(0.0, (self.now_ms - self.older.timestamp) / 1000)
