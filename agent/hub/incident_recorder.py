@@ -1,12 +1,12 @@
-"""Incidents of whole groups, watched live: ongoing ones are shown, final ones counted and recorded.
+"""Live analysis of whole groups: it shows ongoing incidents, and counts and records final ones.
 
-For hub and standalone alone: two sidecars would count the same incident twice.
+It runs only in the roles hub and standalone: two sidecars would count the same incident twice.
 
-Theory of operation. Only groups with new records, or with an incident that time alone may end, are
-analysed, in a thread; the pages show the same analysis. The pause after it grows with the CPU time
-that it took, so that the watch takes no more than a twentieth of one core however many records
-there are. On a busy machine its duration says nothing: what ended would be shown as ongoing for
-many seconds.
+Theory of operation. A group is analysed if it has new records, or an incident that ends by time
+alone. The analysis runs in a thread, and the pages show its result, too. The pause after an
+analysis grows with its CPU time, so that it takes at most a twentieth of one core for any number of
+records. The pause does not depend on the duration: on a busy machine it would become so long that
+an incident is shown as ongoing for many seconds after its end.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class IncidentRecorder:
     """Counts and records the incidents in the recent records."""
 
     def __init__(self, io: RecorderIO, cpu_clock: Callable[[], float] = time.thread_time) -> None:
-        """What is spooled as an incident is not counted again."""
+        """Start with the spooled incidents as counted."""
         self._io, self._cpu_clock = io, cpu_clock
         self._read = 0
         self._changed_at: dict[str, tuple[float, float]] = {}
@@ -47,7 +47,7 @@ class IncidentRecorder:
             await asyncio.sleep(max(_CHECK_S, _PAUSE_SHARE * cpu_s))
 
     async def check(self) -> float:
-        """Analyse the groups that changed or are due; count and record what is final by now.
+        """Analyse the groups that changed or are due; count and record the final incidents.
 
         Returns the CPU seconds of the analysis.
         """
@@ -80,7 +80,7 @@ class IncidentRecorder:
         return found, self._cpu_clock() - started
 
     def _find_unsettled(self, changed: Iterable[str], now: float) -> set[str]:
-        """Return the groups of which more records are likely: a source may read old ones.
+        """Return the groups with more records to come: a source may still read old lines.
 
         A group that is never quiet counts as settled every 2 x `SETTLE_S`.
         """

@@ -20,9 +20,10 @@ class RebalanceRecorder:
     def __init__(
         self, io: RecorderIO, tell: Callable[[Sequence[ExplainedRebalance]], None] = lambda _: None
     ) -> None:
-        """``tell`` gets the rebalances that are over, beside their records.
+        """``tell`` gets the rebalances that are over, in addition to their records.
 
-        What is spooled as an episode was counted; what an end came before is counted now.
+        Rebalances with a spooled record of kind `episode` count as counted. Others that ended
+        before this start are counted at the next check.
         """
         self._io, self._tell = io, tell
         self._settled = CompletedRebalances(io.limit)
@@ -36,7 +37,7 @@ class RebalanceRecorder:
             await self.check()
 
     async def check(self) -> None:
-        """Count and record what is over by now."""
+        """Count and record the rebalances that are over."""
         io, now = self._io, self._io.clock()
         records = io.history.take_quiet(now, SETTLE_S)
         if not records:

@@ -1,8 +1,9 @@
-"""Records and analysis of single groups, kept between two looks at their pages.
+"""Cache of the records and analyses of single groups, for their pages.
 
-Theory of operation. Readers of a live page ask again after each change, all of them at once, and a
-group may have thousands of members. So the last few groups are kept: for as long as a group's
-records stay the same and time changes nothing, else for a multiple of what the analysis took.
+Theory of operation. All browsers with a live page of a group request it again after each change,
+together, and a group may have thousands of members. So the last few groups are cached. An entry is
+valid as long as the group's records stay the same and time changes nothing, else for a multiple of
+the duration of its analysis.
 """
 
 import threading
@@ -22,7 +23,7 @@ _PAUSE_S, _PAUSE_SHARE = 0.5, 10.0
 
 
 class GroupLook(NamedTuple):
-    """One group: its records in order, and what happened."""
+    """One group: its records in order, and its rebalances and incidents."""
 
     records: Sequence[Sample]
     analysis: Analysis
@@ -30,7 +31,7 @@ class GroupLook(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A look with what it was made of. ``from_at`` and ``until_at`` are Unix seconds."""
+    """A cached look, with the stamp of its records. It is valid between two Unix seconds."""
 
     look: GroupLook
     stamp: tuple[int, str, str]

@@ -1,9 +1,9 @@
-"""Incidents in the recent records, kept between two looks: only what changed is analysed again.
+"""Cache of the incidents in the recent records: only groups that changed are analysed again.
 
 Theory of operation. Pages and recorder share one object, so each change is analysed once. A group
-is analysed again when its records changed: new ones came, or old ones were evicted. A group with an
-ongoing incident is due as well, as its cost grows; the pause between two such analyses grows with
-their duration. Nothing is kept before the first look.
+is analysed again if its records changed: new ones arrived, or old ones were evicted. A group with
+an ongoing incident is due as well, because its cost grows; the pause between two such analyses
+grows with their duration. The cache is empty until the first use.
 """
 
 import threading
@@ -21,17 +21,17 @@ _PAUSE_S, _PAUSE_SHARE = 0.5, 10.0
 
 
 class History(Protocol):
-    """Recent records, which are analysed on demand."""
+    """Recent records, analysed on demand."""
 
     @property
     def added(self) -> int:
         """Number of records so far, evicted ones included."""
 
     def records(self, group: str | None = None) -> list[Sample]:
-        """Return a copy; None: of all groups."""
+        """Return a copy of a group's records; None: of all groups."""
 
     def analyze(self, records: list[Sample], now: float) -> Analysis:
-        """Return what happened, at ``now`` (Unix seconds)."""
+        """Return the rebalances and incidents of records, at ``now`` (Unix seconds)."""
 
 
 class RecentIncidents:

@@ -117,7 +117,7 @@ class RecentRecords:
 
     @cached_property
     def incidents(self) -> "RecentIncidents":
-        """The incidents of all groups, for each who shows or counts them."""
+        """The incidents of all groups, shared by pages and recorder."""
         from agent.hub.recent_incidents import RecentIncidents  # noqa: PLC0415 - not at start-up
 
         return RecentIncidents(self)

@@ -37,9 +37,9 @@ class RecorderIO:
     def find_awaited(
         self, ends: Iterable[tuple[str, float]], records: Iterable[Sample]
     ) -> set[str]:
-        """Return the groups of which an agent may still send what belongs to one of the ends.
+        """Return the groups for which an agent may still send records up to one of the ends.
 
-        ``ends`` are groups and instants, ``records`` show which agents see a group.
+        ``ends`` are groups and instants (Unix seconds); ``records`` show the agents of each group.
         """
         agents = defaultdict[str, set[str]](set)
         for record in records:
