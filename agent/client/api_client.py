@@ -1,8 +1,8 @@
-"""Asking a running agent or hub: `agent.web.api` from the other side.
+"""Client of `agent.web.api`, to query a running agent or hub.
 
-An address may carry a user and a password, as in ``https://user:password@hub:12472``; no message
-shows them. ``REBALANCE_AGENT_CA_FILE`` names whose certificates are trusted (default: the machine's
-or ``SSL_CERT_FILE``), ``REBALANCE_AGENT_CERTIFICATE_FILE`` an own certificate with its key.
+An address may have a user and a password, as in ``https://user:password@hub:12472``; no message
+shows them. ``REBALANCE_AGENT_CA_FILE`` is the file of trusted authorities (default: the machine's,
+or ``SSL_CERT_FILE``). ``REBALANCE_AGENT_CERTIFICATE_FILE`` is an own certificate with its key.
 """
 
 import base64
@@ -24,7 +24,7 @@ DEFAULT_URL = "http://localhost:12472"
 _TIMEOUT_S = 30.0
 """For the whole of a response."""
 _RESPONSE_BYTES = 256 << 20
-"""More than a hub with all its groups and episodes sends."""
+"""Limit of a response; a hub with all its groups and episodes sends less."""
 _NO_PASSWORD = b""
 """Without one OpenSSL asks the terminal for it."""
 
@@ -33,7 +33,7 @@ def ask(url: str, what: str, answer_type: Any = Any, **query: object) -> Any:
     """Return an agent's answer about ``groups``, ``members``, ``episodes`` or ``explain``.
 
     Raises:
-        RecordsError: nobody answers there, or with a complaint.
+        RecordsError: no response from there, or an error.
         ConfigError: a certificate that the environment names cannot be read.
 
     """
@@ -46,7 +46,7 @@ def ask(url: str, what: str, answer_type: Any = Any, **query: object) -> Any:
     try:
         request = urllib.request.Request(asked)  # noqa: S310 - http(s)
         if authorization:
-            # of this address alone, wherever it may send us
+            # for this address only: a redirect must not forward it
             request.add_unredirected_header("Authorization", authorization)
         with open_timed(request, _TIMEOUT_S, tls) as answer:
             return msgspec.json.decode(_read(answer), type=answer_type)
@@ -77,7 +77,7 @@ def _cause(error: Exception) -> object:
 
 
 def _without_user(url: str) -> tuple[str, str]:
-    """Return an address as it may be shown, and what its user shows the agent."""
+    """Return an address without user and password, and the value of `Authorization` for these."""
     scheme, slashes, rest = url.partition("://")
     host, slash, path = rest.partition("/")
     user, at, host = host.rpartition("@")

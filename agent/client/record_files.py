@@ -25,14 +25,14 @@ _LOOKS = 100
 
 @dataclass(slots=True)
 class Found:
-    """The records of one group, the other groups that were met, and what could not be read."""
+    """The records of one group, the names of the groups in the files, and the faults."""
 
     records: list[Sample]
     groups: set[str]
     malformed: int = 0
     """Lines that are no record."""
     faults: list[str] = field(default_factory=list)
-    """Of files: what was read before is among the records."""
+    """Faults of files. Records before a fault are among `records`."""
 
 
 def read_records(place: str, group: str) -> Found:
@@ -126,9 +126,9 @@ def _open_table(path: Path) -> "Dataset":
 
 
 def _last_samples(path: Path, group: str, since: datetime) -> Iterable[dict[str, object]]:
-    """Return the last periodic samples since an instant: who was alive, and at which status.
+    """Return the last periodic samples since an instant: of each agent, and of each member.
 
-    They are those of each agent, without its status, and of each member of the group.
+    They show the agents that were alive, and the members of the group with their status.
     """
     import pyarrow as pa  # noqa: PLC0415 - an extra
     from pyarrow import dataset  # noqa: PLC0415
