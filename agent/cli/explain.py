@@ -1,4 +1,4 @@
-"""`rebalance-agent explain`: who began the rebalances of a group, why, and what they cost."""
+"""`rebalance-agent explain`: trigger, reason and cost of a group's rebalances."""
 
 import shutil
 from datetime import datetime
@@ -89,7 +89,7 @@ def explain(  # noqa: PLR0913 - one argument an option
 
 
 def as_text(answer: Explanation, *, verbose: bool = False, all_advice: bool = False) -> str:
-    """Return what goes on, the incidents and what to do; every rebalance, if ``verbose``."""
+    """Return the answer, the incidents and the advice; every rebalance, if ``verbose``."""
     incidents = answer.incidents
     lines = [answer.answer]
     if incidents:
@@ -105,7 +105,7 @@ def as_text(answer: Explanation, *, verbose: bool = False, all_advice: bool = Fa
 
 
 def wrap(text: str) -> str:
-    """Return lines that fit the terminal; of any length where the output is no terminal."""
+    """Return lines that fit the terminal; of any length if the output is no terminal."""
     return hang(text, shutil.get_terminal_size((0, 0)).columns)  # COLUMNS, else the terminal's
 
 

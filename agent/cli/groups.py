@@ -271,7 +271,7 @@ def describe(  # noqa: PLR0913 - an argument an option
 def _expand(
     access: "Access", names: tuple[str, ...], *, consumers: bool, group_type: str | None
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Return the groups that names and patterns match, and what is missing."""
+    """Return the groups that names and patterns match, and the faults: missing names, brokers."""
     from agent.inspection.client import list_matching_groups  # noqa: PLC0415 - an extra
     from agent.inspection.filters import GroupFilter  # noqa: PLC0415
     from agent.inspection.model import parse_type  # noqa: PLC0415

@@ -169,7 +169,7 @@ def _print(
 
 
 def _note_silence(tracker: Tracker, at: float | None, signals: int) -> None:
-    """State why nothing was printed, where a member was read."""
+    """Print the reason for an empty output, if the input had a member."""
     if at is None or not tracker.snapshot(at).members_by_origin:
         return  # the diagnosis of each file gives the reason
     text = "no status changed: members were read, and no line shows a cause"

@@ -33,7 +33,7 @@ def jar_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def find_jars(
     needs: Iterable["Need"], folder: Path | None, notify: Notify, *, offline: bool
 ) -> Sequence[Path]:
-    """Return the jars, fetched if necessary; none under spark-submit, which has its own.
+    """Return the jars, fetched if necessary; none under spark-submit: it has its own.
 
     Raises:
         SparkSetupError: they cannot be fetched.
