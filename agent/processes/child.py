@@ -51,7 +51,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process id, which is the process group as well."""
+        """The process id; it is the id of the process group as well."""
         return self._process.pid
 
     @property

@@ -1,8 +1,8 @@
-"""Descriptors of the process: the limit is raised, and a reserve is kept from files and clients.
+"""File descriptors of the process: a raised limit, and a reserve for the essential parts.
 
 The kernel gives the lowest free number, so a new descriptor's number shows how many are in use.
-Whoever opens many (log files, proxied connections) gives back one that lies in the reserve: the
-rest is for pages, the spool and the checkpoint, which must work whatever else does not.
+Parts that open many files (log files, proxied connections) close a descriptor with a number in the
+reserve again. The reserve is for pages, the spool and the checkpoint: these must always work.
 """
 
 import errno

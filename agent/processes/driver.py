@@ -20,7 +20,7 @@ _END = ""
 
 
 class Driver(Child):
-    """One running driver. ``log`` is where its logging framework writes."""
+    """One running driver. ``log`` is the log file of its logging framework."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Driver(Child):
         log: Path,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Start it. Its stderr goes beside its log."""
+        """Start it. Its stderr goes to a file beside its log."""
         super().__init__(name, command, log, environment=environment, piped=True)
         self._events: SimpleQueue[str] = SimpleQueue()
         self._stdin = cast("IO[str]", self._process.stdin)

@@ -1,11 +1,11 @@
-"""The end of the process within a limit, whatever its disk, a peer or a thread does.
+"""The end of the process within a time limit, even if its disk, a peer or a thread hangs.
 
 Theory of operation. A thread that waits on a disk cannot be cancelled, and Python's event loop ends
-only once its threads have ended; a blocked event loop does not even see a signal. So the signals
-that end the process go to a thread that does nothing else: every other thread blocks them. It has
-the process end in order, and after the limit at once. What was acknowledged is on disk by then, and
-the next start continues from there. Once all is on disk, threads that still compute or wait are not
-waited for.
+only after its threads. A blocked event loop does not even see a signal. So a thread of its own
+handles the signals that end the process, and all other threads block them. It starts an orderly
+end, and after the limit it ends the process at once. All acknowledged data are on disk then, and
+the next start continues from there. When all data are on disk, the process ends without waiting for
+threads that still compute or wait.
 """
 
 import gc

@@ -4,4 +4,4 @@ from agent.errors import RebalanceAgentError
 
 
 class ProcessError(RebalanceAgentError):
-    """A process did not do what it was started for, or something that it needs is missing."""
+    """A process failed at its task, or something that it needs is missing."""
