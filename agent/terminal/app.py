@@ -1,9 +1,9 @@
 """The terminal view of groups, members and incidents (Textual).
 
-Theory of operation. A worker asks the agent each interval. What it gets is kept whole in `Answers`,
-and each screen draws itself from there, so a lost agent leaves the last data under a banner. A
-table keeps its cursor on the same row when the order changes. Colours are the terminal's own; a
-status has the hue of its family, and its name stands beside it.
+Theory of operation. A worker queries the agent in each interval. It keeps the responses in
+`Answers`, and each screen draws itself from there. If the agent is lost, the screens show the last
+data and a banner. A table keeps its cursor on the same row when the order changes. Colours are the
+terminal's own; a status has the colour of its family, with its name beside it.
 """
 
 import time
@@ -54,12 +54,12 @@ _SCROLL_BAR, _TEXT_MARGINS = 1, 4
 
 @dataclass(slots=True)
 class Answers:
-    """The last answers of the agent, and what went wrong since."""
+    """The last responses of the agent, and the error since then."""
 
     groups: Sequence[dict[str, Any]] = ()
     incidents: Sequence[IncidentAnswer] = ()
     sources: Sequence[dict[str, Any]] = ()
-    """Asked for as long as there is no group."""
+    """Requested only as long as there is no group."""
     of_group: str | None = None
     """The group that is open: `members` and `own_incidents` are its own."""
     members: Sequence[dict[str, Any]] = ()
@@ -73,14 +73,14 @@ class Banner(Static):
     """One line that shows only when the agent is lost."""
 
     def show(self, answers: Answers) -> None:
-        """Show or hide the fault, with the age of what is on the screen."""
+        """Show or hide the fault, with the time of the data on the screen."""
         seen = time.strftime("%H:%M:%S", time.localtime(answers.at)) if answers.at else "never"
         self.display = bool(answers.fault)
         self.update(Text(f"no answer: {answers.fault}; last data: {seen}"))
 
 
 class RowTable(DataTable[Text]):
-    """A table with a cursor on a whole row. It names what Enter does."""
+    """A table with a cursor on a whole row; the footer shows the action of Enter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open")]
 
@@ -89,7 +89,7 @@ class RowTable(DataTable[Text]):
         super().__init__(id=id, cursor_type="row", cursor_foreground_priority="renderable")
 
     def on_click(self, event: Click) -> None:
-        """Open the row of the cursor, wherever it is clicked; of others the click is a choice."""
+        """Open the row if it has the cursor; else the click moves the cursor to it."""
         if event.style.meta.get("row") == self.cursor_row:
             event.prevent_default()
             self.action_select_cursor()
@@ -120,7 +120,7 @@ class TopScreen(Screen[None]):
         self.draw()
 
     def on_screen_resume(self) -> None:
-        """Draw what came while another screen was shown."""
+        """Draw the data that arrived while another screen was shown."""
         self.draw_if_composed()
 
     def on_resize(self) -> None:
@@ -333,7 +333,7 @@ class ExplainScreen(TopScreen):
         self._cluster, self._group, self._incident = cluster, group, incident
 
     def compose(self) -> ComposeResult:
-        """Return the text, which scrolls."""
+        """Return the text in a scrolling area."""
         yield Banner(id="banner")
         with VerticalScroll():
             yield Static("...", id="explanation")
@@ -406,7 +406,7 @@ class TopApp(App[None]):
         self.set_interval(self._interval, self.ask_now)
 
     def ask_now(self) -> None:
-        """Ask the agent for what the screen shows."""
+        """Query the agent for the data of the screen."""
         self._ask(self.screen.group if isinstance(self.screen, TopScreen) else None)
 
     @work(thread=True, exclusive=True)

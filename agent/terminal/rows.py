@@ -77,7 +77,7 @@ def group_rows(
 
 
 def source_notes(sources: Iterable[dict[str, Any]]) -> list[str]:
-    """Return what is wrong with sources of ``/api/v1/sources``: down, or without a file."""
+    """Return the faults of the sources in ``/api/v1/sources``: down, or without a file."""
     notes = []
     for source in sources:
         if not source["up"]:
@@ -168,7 +168,7 @@ def fit(width: int, rows: Iterable[ListedGroup]) -> list[Column]:
 
 
 def texts(row: ListedGroup, columns: Sequence[Column]) -> list[str]:
-    """Return a row's cells. INCIDENT begins with its time where the column WHEN has no room."""
+    """Return a row's cells. INCIDENT begins with its time if the column WHEN has no room."""
     has_when = any(column.key == "when" for column in columns)
     incident, when = row.cells["incident"], row.cells["when"]
     own = {"incident": incident if has_when or not when else f"{when}, {incident}"}
