@@ -1,8 +1,8 @@
-"""``POST /api/v1/annotations``: markers of what users and deploys did, which reports show.
+"""``POST /api/v1/annotations``: markers of users' actions and deploys, for the reports.
 
-The body is JSON: ``text``, and perhaps ``at`` (RFC 3339, by default now), ``group``, ``app`` and
-``cluster``. A marker without a group is of all groups. Who may reload the configuration may post:
-a user of ``web.config_file``, or who has the token of ``web.token_file``.
+The body is JSON: ``text``, and optionally ``at`` (RFC 3339, by default now), ``group``, ``app`` and
+``cluster``. A marker without a group is for all groups. A post needs the same right as a reload of
+the configuration: a user of ``web.config_file``, or the token of ``web.token_file``.
 """
 
 import math
@@ -84,7 +84,7 @@ def read_annotation(body: bytes, cluster: str, now: float) -> Sample:
     """Return a marker as a record.
 
     Raises:
-        ValueError: the body is none; the text names what is wrong.
+        ValueError: the body is no marker; the text names the fault.
 
     """
     try:

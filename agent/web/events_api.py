@@ -59,7 +59,7 @@ def _route(
 
 
 def _check_without_token(request: Request) -> None:
-    """Let in what a program on this machine posts, and no page of another site.
+    """Accept posts by programs on this machine, and none by a page of another site.
 
     Raises:
         PostRefusedError: it comes from elsewhere, or is not JSON.

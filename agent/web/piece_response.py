@@ -1,7 +1,7 @@
-"""A response in pieces, each released once the peer has room for it.
+"""A response in pieces; each is released when the peer has room for it.
 
-A page of 20,000 members has 10 MiB. As one body it is in memory twice, as asyncio copies what the
-peer has not yet read.
+A page of 20,000 members has 10 MiB. As one body it would be in memory twice, because asyncio copies
+the bytes that the peer has not yet read.
 """
 
 from starlette.responses import Response

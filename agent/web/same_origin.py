@@ -26,7 +26,7 @@ def is_foreign(request: Request) -> bool:
 
 
 def is_rebound(request: Request) -> bool:
-    """Return whether a browser reaches the agent by a name, which may be another site's own."""
+    """Return whether a browser reaches the agent by a name: it may be another site's own name."""
     return "origin" in request.headers and not _is_address(request.headers.get("host", ""))
 
 

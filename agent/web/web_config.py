@@ -87,7 +87,7 @@ class RateLimitConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebFileConfig:
-    """The checked file, except for certificates and hashes, which their users check."""
+    """The checked file; TLS and the login check the certificates and hashes later."""
 
     tls_server_config: TlsServerConfig | None = None
     http_server_config: HttpServerConfig = field(default_factory=HttpServerConfig)

@@ -86,7 +86,7 @@ def span(seconds: float) -> str:
 
 
 def number(value: float) -> str:
-    """Return an amount; whole where that says enough, with three decimals below 1."""
+    """Return an amount: with three decimals below 1, with one below 100, else a whole number."""
     if abs(value) < 1:
         return f"{round(value, 3):g}"
     if math.isclose(value, round(value)) or abs(value) >= 100:

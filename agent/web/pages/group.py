@@ -1,4 +1,4 @@
-"""A group's page: its state, what goes on, the timeline of its members, its incidents. Pure."""
+"""A group's page: its state, the present incident, the members' timeline, the incidents. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,9 +38,9 @@ class UnknownGroupError(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupQuery:
-    """What the reader asked for. ``end_at`` is Unix seconds; None: now.
+    """The query of a group's page. ``end_at`` is Unix seconds; None: now.
 
-    Without ``minutes`` the window holds the last incident.
+    Without ``minutes`` the window has the length of the last incident.
     """
 
     group: str
@@ -172,9 +172,9 @@ def incident_content(
 def find_latest(
     group: str, cluster: str | None, kind: str, history: RecentRecords, shown: Snapshot
 ) -> Incident | None:
-    """Return the incident that an alert is about: of its kind, that goes on, the latest.
+    """Return the incident of an alert: one of its kind, else any; first ongoing, then the latest.
 
-    Without one of the ``kind``, which may have risen since, it is the latest of the group.
+    There may be none of the ``kind``, because an incident's kind may rise after the alert.
     """
     return max(
         history.groups.read(group, cluster, shown.at).analysis.incidents,

@@ -38,7 +38,7 @@ SHOWS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewQuery:
-    """What the reader asked for: search, filters, order, page."""
+    """The query of the overview: search, filters, order, page."""
 
     text: str = ""
     show: str = ""
@@ -56,7 +56,7 @@ class OverviewQuery:
 
 @dataclass(slots=True)
 class GroupLine:
-    """One group of the list: what search, filters and orders look at, for each of thousands."""
+    """One of thousands of groups in the list: the values for search, filters and orders."""
 
     cluster: str
     group: str
@@ -178,9 +178,9 @@ def overview(
 
 
 def _split_ended(ended: Iterable[Incident]) -> tuple[list[Incident], list[Incident]]:
-    """Return the incidents to show at once, and the others; each the latest first.
+    """Return the incidents to show at once, and the others; each list has the latest first.
 
-    What nobody planned comes before starts, stops and deploys.
+    Unplanned incidents are selected before starts, stops and deploys.
     """
 
     def by_end(incident: Incident) -> float:

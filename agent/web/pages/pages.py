@@ -96,7 +96,7 @@ class Pages:
         return HtmlPage(render("overview.html", values))
 
     def group(self, seen: Seen, given: QueryParams) -> HtmlPage:
-        """Return the page of a group, or 404 where nobody knows it."""
+        """Return the page of a group, or 404 for an unknown group."""
         query = GroupQuery(
             group=given.get("group", ""),
             cluster=given.get("cluster"),
@@ -125,9 +125,9 @@ class Pages:
         return HtmlPage(render("group.html", values))
 
     def incident(self, seen: Seen, given: QueryParams) -> HtmlPage:
-        """Return the page of an incident, or 404 where no record shows it.
+        """Return the page of an incident, or 404 if no record shows it.
 
-        Without an id, as in the links of alerts, it is the way to the latest of a kind.
+        Without an id, as in the links of alerts, it redirects to the latest incident of a kind.
         """
         group, cluster = given.get("group", ""), given.get("cluster")
         if group and not given.get("id"):

@@ -71,7 +71,7 @@ class Window:
 
 @dataclass(slots=True, kw_only=True)
 class Lane:
-    """One member. ``row`` is its present state, where it is still there."""
+    """One member. ``row`` is its present state; None: it is not in the group any more."""
 
     client_id: str
     host: str
@@ -91,7 +91,7 @@ class Lane:
 
 
 class Bracket(NamedTuple):
-    """An incident in the timeline: its row, and where it begins and ends."""
+    """An incident in the timeline: its row, its begin and its end."""
 
     incident: IncidentAnswer
     row: int
@@ -158,7 +158,7 @@ def find_lanes(
 
 
 def find_brackets(incidents: Iterable[IncidentAnswer], window: Window, now: float) -> list[Bracket]:
-    """Return the incidents in the window, in rows where they do not overlap."""
+    """Return the incidents in the window, in rows without overlap."""
     brackets: list[Bracket] = []
     taken: list[list[tuple[float, float]]] = []
     for incident in sorted(incidents, key=lambda each: each.started_at):
