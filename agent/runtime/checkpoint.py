@@ -56,8 +56,8 @@ class _Version(msgspec.Struct):
 def load(path: Path) -> Checkpoint | None:
     """Return the checkpoint, or None if there is none to resume from.
 
-    A file that cannot be used is kept aside as ``.corrupt`` with a warning: the agent then starts
-    afresh, reads what its sources still have, and equal events keep their ids.
+    A file that cannot be used is kept as ``.corrupt`` with a warning. The agent then starts without
+    a checkpoint and reads its sources from their begin; equal events keep their ids.
 
     Raises:
         OutputError: the file is there and may not be read or moved.

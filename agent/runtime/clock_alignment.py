@@ -6,8 +6,8 @@ log's offset, whatever the clocks show: whole quarters of an hour are a zone, ot
 differences a clock that is wrong. A few seconds are left alone (`metrics.tracking.duplicates`
 tolerates them).
 
-In a new protocol only a zone is found: a log prints that an epoch is stable before it has what
-others must first give up, traffic shows the acknowledgement after it.
+In a new protocol only a zone is found. A log prints a stable epoch before the member has the
+partitions that others must give up first; traffic shows the acknowledgement after that.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,10 +1,11 @@
 """Cycle collection in small steps: a full collection holds every thread of the process.
 
-Theory of operation. Python's collector looks through all objects at once, and no thread runs
-meanwhile: 10,000 members took 0.13 s, in which the proxy passed nothing. Their state has no cycles.
-So automatic collections stop at the second generation, and `Collector` runs the full one, at most
-for a thousandth of the time. Survivors are then frozen: the next one looks only at newer objects.
-Once in `_THAW_S` the frozen ones are looked through as well, for cycles that have died since.
+Theory of operation. A full collection by Python's garbage collector visits all objects, and stops
+all threads: with 10,000 members for 0.13 s, and the proxy passes nothing during that time. But the
+members' state has no cycles. So automatic collections stop at the second generation, and
+`Collector` runs the full one, for at most a thousandth of the time. Surviving objects are then
+frozen, and the next collection visits only newer ones. Once in `_THAW_S` a collection also visits
+the frozen objects, to find cycles that became unreachable.
 """
 
 import gc

@@ -33,10 +33,10 @@ def configure(level: str, style: str) -> None:
 
 
 class RepeatLimit(logging.Filter):
-    """Bounds the lines of each place in the code: a peer may cause one with each request.
+    """Limit on the log lines of each place in the code: a peer may cause one with each request.
 
-    The next line of the place has the number of those left out as ``suppressed``. Lines of level
-    DEBUG are what somebody asked for.
+    The next line of the place has the number of lines left out as ``suppressed``. Lines of level
+    DEBUG are not limited, because a user has switched them on.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

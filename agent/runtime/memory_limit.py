@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def resident_bytes() -> int:
-    """Return the resident size of the process; 0 where the system does not report it (no Linux)."""
+    """Return the resident size of the process; 0 if the system does not report it (no Linux)."""
     try:
         return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -58,7 +58,10 @@ class MemoryLimit:
         self._is_starting = True
 
     def end_start(self, limit_bytes: int) -> None:
-        """Return what the start has freed, once, where it is worth it: a checkpoint's text."""
+        """Release the memory that the start has freed, once, if the process is large.
+
+        Most of it is the text of the checkpoint.
+        """
         if self._is_starting and self._resident() > limit_bytes * _WORTH_A_RELEASE:
             self._release()
         self._is_starting = False

@@ -114,7 +114,7 @@ class Pipeline:
         self.record(self.tracker.remove_origins(is_departed, at))
 
     def tick(self) -> None:
-        """Advance time: apply what is due, then commit if there is something to commit."""
+        """Advance time: apply signals that are due, then commit if there is anything to commit."""
         now = self._clock()
         read_to = self._read_to(now)
         self._order.release(read_to)
