@@ -253,7 +253,7 @@ class Agent:
             log.info("reloaded")
 
     def sources_not_ready(self) -> list[str]:
-        """Return the names of sources that have not yet read up to now, all where signals wait."""
+        """Return the names of sources that have not yet read up to now; all, if signals wait."""
         now = self._clock()
         for source in () if self._pipeline.is_waiting else self._sources:
             is_known = source.name in self._ready_sources
@@ -344,7 +344,7 @@ class Agent:
 
 
 def _drop_damaged(found: Checkpoint, sources: Sequence[Source], path: Path) -> Checkpoint:
-    """Return the checkpoint without the members of sources whose position is unusable.
+    """Return the checkpoint without the members of sources with an unusable position.
 
     These sources read everything again: the spool must recognise all its ids, not only the newest.
     """

@@ -186,7 +186,7 @@ def _override(document: dict[str, Any], overrides: Overrides, where: str) -> Non
 
 
 def _override_workload(document: dict[str, Any], environ: Mapping[str, str], where: str) -> None:
-    """Take version and image from the environment, where a pod's manifest has them."""
+    """Set version and image from the environment: a pod's manifest has them there."""
     for key, name in WORKLOAD_VARIABLES.items():
         if environ.get(name):
             _set(document, "workload", key, environ[name], where)

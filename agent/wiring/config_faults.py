@@ -28,7 +28,7 @@ _MISSING = object()
 
 
 def find_faults(path: Path, environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Return one message for each fault of the file, and of what it names."""
+    """Return one message for each fault of the file, and of the files and folders it names."""
     try:
         document, where = read_yaml(path, environ), f"{path}: "
     except RebalanceAgentError as error:
@@ -58,7 +58,7 @@ def _find_key(text: str) -> tuple[str, ...]:
 
 
 def _remove(document: dict[str, Any], key: tuple[str, ...], removed: set[tuple[str, ...]]) -> bool:
-    """Take a key out, or its section where that does not help; False: neither is there."""
+    """Remove a key, or its section if that does not help; False: neither is there."""
     section = document.get(key[0]) if key else None
     if len(key) > 1 and key not in removed:
         removed.add(key)
@@ -77,7 +77,7 @@ def _remove(document: dict[str, Any], key: tuple[str, ...], removed: set[tuple[s
 
 
 def _check_files(config: AgentConfig) -> Iterator[str]:
-    """Yield what `run` would refuse of the files that the configuration names."""
+    """Yield the faults for which `run` would refuse the files that the configuration names."""
     checks: list[Callable[[], object]] = [
         lambda: make_sources(config, {}),
         lambda: WebWiring(config.web, Counter()),

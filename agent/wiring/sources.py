@@ -90,7 +90,7 @@ def _find_orphans(config: AgentConfig, positions: Positions) -> dict[str, dict[s
 
 
 def _row_of(name: str) -> Row | None:
-    """Return the row of a source's name, which begins with its type."""
+    """Return the registry's row for a source: its name begins with its type."""
     return REGISTRY.by_name.get(name.partition(":")[0])
 
 
