@@ -1,7 +1,7 @@
 """A fault of the decoder itself: it ends the decoding of one connection, and nothing else.
 
-Odd bytes are a `DecodeError`, which the connection handles; this is for unforeseen errors. The fuzz
-targets call the decoder without it, so that they see them.
+Odd bytes are a `DecodeError`, and the connection handles it; this is for unforeseen errors. The
+fuzz targets call the decoder without this module, so that they see these errors.
 """
 
 import logging

@@ -88,7 +88,7 @@ def read_request(
 def read_response(
     api_key: int, version: int, frame: bytes, counts: Counter[str] | None = None
 ) -> Message:
-    """Return the message of a response's frame; None where the API has no wanted one.
+    """Return the message of a response's frame; None if no response of the API is wanted.
 
     Clipped names are counted.
 

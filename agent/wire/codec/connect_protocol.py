@@ -53,7 +53,7 @@ _Rows = frozenset[tuple[str, int]]
 
 
 def read_worker(metadata: bytes, assignment: bytes) -> ConnectWorker:
-    """Read what a worker joined with, and what it was assigned.
+    """Read a worker's metadata of its join, and its assignment.
 
     Since V1 an assignment has only additions and revocations. The rest is in the metadata.
 

@@ -14,7 +14,7 @@ _GENERATION_FROM, _RACK_FROM = 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """The metadata with which a member of a "consumer" group joins."""
+    """The metadata in the join of a member of a "consumer" group."""
 
     topics: frozenset[str]
     user_data: bytes

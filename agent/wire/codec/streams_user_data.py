@@ -3,7 +3,8 @@
 Sources:
 https://github.com/apache/kafka/blob/3.8.0/streams/src/main/resources/common/message/SubscriptionInfoData.json
 https://github.com/apache/kafka/blob/3.8.0/streams/src/main/java/org/apache/kafka/streams/processor/internals/assignment/AssignmentInfo.java
-The follow-up is what StreamsPartitionAssignor.maybeScheduleFollowupRebalance decides, in its order.
+The follow-up is decided as in StreamsPartitionAssignor.maybeScheduleFollowupRebalance, in its
+order.
 """
 
 from collections.abc import Callable

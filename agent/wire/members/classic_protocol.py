@@ -250,12 +250,12 @@ def handle_member_response(
 
 
 def _follow_revocation(member: WireMember, api: str, at: float) -> list[Signal]:
-    """Report that an eager member revokes its partitions, whose callback may take long.
+    """Report that an eager member revokes its partitions: its callback may take long.
 
     A Java consumer that learns of a rebalance commits in the same `poll()`, right before the revoke
-    callback, and joins behind it
+    callback, and joins after it
     (https://github.com/apache/kafka/blob/3.9.1/clients/src/main/java/org/apache/kafka/clients/consumer/internals/ConsumerCoordinator.java#L711).
-    If its next request is a heartbeat, the callback runs. One that commits again reads on.
+    If its next request is a heartbeat, the callback runs. A member that commits again still reads.
     """
     is_java = (member.identity.software or _JAVA).startswith(_JAVA)
     is_eager = is_java and member.identity.assignor in _EAGER

@@ -82,7 +82,7 @@ class GroupDecoder:
                 return []
 
     def _name_topics(self, signals: list[Signal]) -> list[Signal]:
-        """Return signals with partitions by topic, where they are by topic id."""
+        """Return signals with the names of topics in place of topic ids, in their partitions."""
         return [
             replace(each, assigned=self.topic_names.name_partitions(each.assigned))
             if each.assigned and each.member.group_type in _WITH_TOPIC_IDS
@@ -262,7 +262,7 @@ class GroupDecoder:
         return signals
 
     def _refuse_topics(self, response: DecodedResponse, topics: tuple[str, ...]) -> list[Signal]:
-        """Return the refusals of the members that read topics which their client may not read."""
+        """Return the refusals of the members that read topics without the right to read them."""
         if not topics:
             return []
         readers = self.registry.list_readers(response.connection, topics, response.at)

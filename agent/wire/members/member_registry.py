@@ -83,7 +83,7 @@ class MemberRegistry:
     _partitions: int = 0
 
     def state_of(self, connection: ConnectionDecoder) -> ConnectionState:
-        """Return the state of a connection, which begins with its first use."""
+        """Return the state of a connection; the first call creates it."""
         state = self._states.get(connection)
         if state is None:
             state = self._states[connection] = ConnectionState()
@@ -346,7 +346,7 @@ class MemberRegistry:
 
 
 def _is_of_process(thread: WireMember, process_id: str | None) -> bool:
-    """Return whether a Streams thread is of this process, in which its name is unique."""
+    """Return whether a Streams thread is of this process: names are unique within a process."""
     return process_id is not None and thread.process_id == process_id
 
 

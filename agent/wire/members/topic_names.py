@@ -31,7 +31,7 @@ class TopicNames:
             _keep(self._known, topic_id, name)
 
     def name_partitions(self, partitions: Iterable[str]) -> tuple[str, ...]:
-        """Return partitions (``ID-NUMBER``) by name, in order; by id where that is not known."""
+        """Return partitions (``ID-NUMBER``) by name, in order; by id if the name is not known."""
         return tuple(sorted(map(self._name_partition, partitions)))
 
     def _name_partition(self, partition: str) -> str:

@@ -66,7 +66,7 @@ def is_too_new(api_key: int, version: int) -> bool:
 
 
 def rewrite(api_key: int, version: int, data: bytes, route: Route) -> RewrittenHead:
-    """Rewrite a response, of which ``data`` is the start, from its correlation id on.
+    """Rewrite the addresses in a response; ``data`` is its start, from the correlation id on.
 
     Raises:
         TruncatedError: the addresses are not complete yet.

@@ -3,10 +3,10 @@
 Theory of operation. Both directions are cut into frames by their lengths, apart from the decoder:
 its faults must not end the rewriting. The decoder gets whole frames, and only those that it reads.
 Only requests that expect addresses in the response, or that the decoder reads, are remembered.
-Withheld are at most a frame's first bytes, and a response's up to its last address. Where those
-stand at the end, behind too many records, the response passes unchanged and is counted. Other
-protocols (TLS, a bad length) make both directions a tunnel; raw SASL tokens have lengths too, and
-pass.
+At most a frame's first bytes are withheld, and a response's bytes up to its last address. If the
+addresses are at the end, after too many records, the response passes unchanged and is counted.
+Other protocols (TLS, a bad length) make both directions a tunnel; raw SASL tokens have lengths too,
+and pass.
 """
 
 import struct

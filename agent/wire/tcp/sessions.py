@@ -1,4 +1,4 @@
-"""The TCP connections of a capture: which end is the client, and the decoder's events of each.
+"""The TCP connections of a capture: the client's end, and the decoder's events of each.
 
 Theory of operation. A SYN shows the client, and starts a new connection on reused ports. A capture
 that begins in mid-stream has no SYN: then the client is the side that sends to a known broker, or
