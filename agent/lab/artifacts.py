@@ -1,7 +1,7 @@
 """JVM artifacts from Maven Central, each set once, in a cache folder.
 
-PySpark's jar folder holds Ivy, which resolves a Maven artifact with its dependencies; so Maven is
-not needed. A set appears by an atomic rename under a lock: a folder that exists is complete.
+Ivy, in PySpark's jar folder, resolves a Maven artifact with its dependencies, so Maven is not
+needed. A set appears by an atomic rename under a lock: a folder that exists is complete.
 """
 
 import fcntl
@@ -105,7 +105,7 @@ def fetch_all(sets: Iterable[Sequence[Artifact]], cache: Path) -> None:
 
 @contextmanager
 def appear_once(target: Path) -> Iterator[Path | None]:
-    """Yield a folder to fill, which becomes ``target`` without an error; None if that exists."""
+    """Yield a folder to fill; without an error it becomes ``target``. None: that exists already."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / f".{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -90,7 +90,7 @@ class Broker:
         return self._driver.pid
 
     def wait_ready(self, timeout_s: float = _START_TIMEOUT_S) -> None:
-        """Wait until it accepts connections, which it does only when registered and unfenced.
+        """Wait until it accepts connections: it does so only when registered and unfenced.
 
         Raises:
             ProcessError: it did not in time, or it ended.

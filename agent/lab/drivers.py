@@ -26,7 +26,7 @@ def java_command(
 
 
 def java_on(jars: Sequence[Path], cache: Path) -> list[str | Path]:
-    """Return the command that runs a main class, which follows, on the jars."""
+    """Return the command that runs a main class on the jars; the caller appends the class."""
     java, classpath = find_java(), ":".join(map(str, jars))
     archive = class_archive(java, classpath, cache)
     flags = [*_TO_STDERR, f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
@@ -34,7 +34,7 @@ def java_on(jars: Sequence[Path], cache: Path) -> list[str | Path]:
 
 
 def class_archive(java: Path, classpath: str, cache: Path) -> Path:
-    """Return the path of a class path's archive for a Java (AppCDS), which may not exist."""
+    """Return the path of a class path's AppCDS archive for a Java; it may not exist yet."""
     release = java.resolve()
     text = f"{release} {release.stat().st_mtime_ns} {classpath}"
     return cache / "archives" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.jsa"

@@ -26,7 +26,7 @@ class Lab:
     cache: Path
 
     def clients(self, folder: Path) -> Clients:
-        """Return a starter of clients, which log into the folder."""
+        """Return a starter of clients that log into the folder."""
         return Clients(self.cluster.bootstrap, folder, self.cache)
 
 
