@@ -1,4 +1,4 @@
-"""The demo's result: what a spool's records show, without knowledge of the script."""
+"""The demo's result, from a spool's records alone, without knowledge of the script."""
 
 import gzip
 from collections import Counter

@@ -91,10 +91,10 @@ _NEEDED = {"mock": ("confluent_kafka", _MOCK_NEEDS), "kafka": ("agent.lab", _KAF
 
 
 def require_stage(name: str) -> None:
-    """Check that a stage has what it plays with, before anything starts.
+    """Check that the packages of a stage are installed, before anything starts.
 
     Raises:
-        ProcessError: it has not; with the way to get it.
+        ProcessError: one is missing; the text names the command that installs it.
 
     """
     module, advice = _NEEDED[name]
