@@ -1,7 +1,7 @@
-"""HTTP connections of which a request has one deadline, from its first byte to the response's last.
+"""HTTP connections with one deadline per request: from its first byte to the response's last.
 
-The timeout of a socket is one for each read and write. A peer that sends a byte now and then, or
-``100 Continue`` without end, would keep its client for ever.
+The timeout of a socket is for each read and write. A peer that sends a byte now and then, or
+``100 Continue`` without end, would block its client for ever.
 """
 
 import socket
@@ -46,7 +46,7 @@ class TimedHttpConnection(HTTPConnection):
     def response_class(  # type: ignore[override]
         self, sock: socket.socket, *args: Any, **options: Any
     ) -> HTTPResponse:
-        """Return the response, which is read until the deadline."""
+        """Return the response; reading it ends at the deadline."""
         response = HTTPResponse(sock, *args, **options)
         response.fp = BufferedReader(_TimedReader(response.fp.detach(), sock, self._end_at))
         return response

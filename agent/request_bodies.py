@@ -20,7 +20,7 @@ class BodyError(Exception):
     """A body that is not taken; ``status`` is the response's."""
 
     def __init__(self, status: int, text: str) -> None:
-        """``text`` says what was wanted."""
+        """``text`` names the wanted form."""
         super().__init__(text)
         self.status = status
 

@@ -30,7 +30,7 @@ _LONGEST_S = 10 * 365 * 86_400.0
 
 
 def suggest(wrong: object, known: Iterable[str]) -> str:
-    """Return "did you mean" for a typing error, else what is allowed."""
+    """Return "did you mean" for a typing error, else the allowed values."""
     from difflib import get_close_matches  # noqa: PLC0415 - for an error's sake
 
     known = sorted(known)

@@ -40,7 +40,7 @@ def read_objectives(path: Path) -> list[ObjectiveConfig]:
     """Read a file of objectives.
 
     Raises:
-        ConfigError: the file is none; the text names the place and what is wanted.
+        ConfigError: it is no such file; the text names the place and the wanted form.
 
     """
     document = read_yaml(path)

@@ -61,10 +61,10 @@ def inject(
         sidecar: The sidecar to add.
         containers: Writers of the logs; by default the one with a volume there, or the only one.
         where: The text's name in errors.
-        on_note: Takes a note on each pod without a volume where the logs are to be.
+        on_note: Takes a note on each pod without a volume at the folder of the logs.
 
     Raises:
-        ConfigError: no manifest, no pod, or a pod in which the logs cannot be shared.
+        ConfigError: no manifest, no pod, or a pod that cannot share the logs.
 
     """
     documents = [document for document in _documents(text, where) if document is not None]

@@ -57,7 +57,7 @@ class Sidecar:
     """A container that starts before the application and ends after it (Kubernetes 1.29)."""
 
     def container(self, app_image: str | None = None) -> dict[str, Any]:
-        """Return the container, without the shared folders; ``app_image`` is what it observes."""
+        """Return the container without shared folders; ``app_image`` is the application's."""
         container = {
             "name": NAME,
             "image": self.image,
@@ -81,7 +81,7 @@ class Sidecar:
         return {key: value for key, value in container.items() if not unwanted.get(key)}
 
     def _env(self, app_image: str | None) -> list[dict[str, Any]]:
-        """Return version and image of the application, and the given variables, which win."""
+        """Return version and image of the application; the given variables have precedence."""
         given = dict(self.environ)
         found: dict[str, dict[str, Any]] = {_VERSION: {"valueFrom": {"fieldRef": _VERSION_FIELD}}}
         if app_image:

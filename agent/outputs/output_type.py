@@ -1,7 +1,7 @@
 """An output, and an output type as the registry lists it.
 
-An output is its folder with ``registration.py``, which holds its row; `agent.outputs.registry`
-lists the rows. A row imports its output only if it is configured.
+An output is a folder with a ``registration.py`` that holds its row; `agent.outputs.registry` lists
+the rows. A row imports its output only if it is configured.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The registry of output types, beside the spool, which every agent has.
+"""The registry of output types, except the spool: every agent has a spool.
 
 A new type is its folder with its ``registration.py``, and one line in `OUTPUT_TYPES`.
 """

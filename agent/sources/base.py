@@ -92,7 +92,7 @@ class Source(Protocol):
         """Read until cancelled, with backoff after faults of the world."""
 
     def watermark(self, now: float) -> float:
-        """Return the event time up to which everything is read; ``now`` when idle."""
+        """Return the watermark: all earlier events were read; ``now`` when idle. Unix seconds."""
 
     def checkpoint(self) -> dict[str, Any]:
         """Return the position that a restart resumes from, in JSON types."""

@@ -1,4 +1,4 @@
-"""A transport of requests whose responses have bounds in bytes and in time."""
+"""A transport of requests with limits on each response, in bytes and in time."""
 
 from typing import Any
 

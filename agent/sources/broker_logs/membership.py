@@ -102,7 +102,7 @@ class CoordinatorGroup:
         self.left = [*self.left[1 - _LEFT :], member_id]
 
     def record_scan(self, patterns: str, topics: int) -> None:
-        """Remember a match of its regular expressions: what differs can raise the epoch."""
+        """Remember a match of its regular expressions: a difference can raise the group epoch."""
         if self.patterns and patterns != self.patterns:
             self.scan_news = f"other regular expressions, {patterns}"
         elif self.patterns and topics != self.topics:
@@ -185,9 +185,10 @@ class GroupTable:
     """Groups that their owner's broker has unloaded."""
 
     def claim(self, name: str, reader: object) -> bool:
-        """Make a reader the owner of a group; return False if what is known of it is too old.
+        """Make a reader the owner of a group; return False if the group's known state is too old.
 
-        A group that comes back to the broker that unloaded it was elsewhere, unseen.
+        A group that returns to the broker that unloaded it was on another broker in between, and no
+        source has seen it there.
         """
         is_back = name in self._moved and self._owners.get(name) is reader
         self._moved.discard(name)

@@ -67,7 +67,7 @@ class BrokerLogSource:
         await self._log.run(emit_and_detach, detach)
 
     def watermark(self, now: float) -> float:
-        """Return the event time up to which everything has been read."""
+        """Return the watermark of the log files (Unix seconds)."""
         return self._log.watermark(now)
 
     @property

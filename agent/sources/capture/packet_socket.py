@@ -1,7 +1,7 @@
 """An AF_PACKET socket: the packets of a network namespace that a filter passes.
 
-It sees outgoing and incoming packets, without the link's header (SOCK_DGRAM), which also takes VLAN
-tags off. It needs CAP_NET_RAW and nothing else. It is never open without a filter.
+It sees outgoing and incoming packets, without the link's header (SOCK_DGRAM); that mode also
+removes VLAN tags. It needs CAP_NET_RAW and nothing else. It is never open without a filter.
 """
 
 import contextlib

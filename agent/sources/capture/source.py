@@ -78,7 +78,7 @@ class CaptureSource:
             await self._pause(RETRY_S)
 
     def watermark(self, now: float) -> float:
-        """Return the time up to which every packet has been read."""
+        """Return the time of the last packet if reading is behind; else ``now``. Unix seconds."""
         reading = self._session
         return reading.watermark if reading is not None and reading.is_behind else now
 

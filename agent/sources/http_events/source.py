@@ -1,9 +1,9 @@
 """Events and statistics that users' processes post over HTTP; the agent's server hands them in.
 
-Theory of operation. A body counts whole or not at all. Senders show a bearer token, which is read
-again for each body, so it can be changed while the agent runs; without a token file only this
-machine may post. A body that comes too fast is refused before it is read, with a time to come
-again. A member that once reported ``alive`` and then falls silent has gone.
+Theory of operation. A body counts whole or not at all. Senders show a bearer token. The token file
+is read again for each body, so the token can be changed while the agent runs; without a token file
+only this machine may post. Above the rate limit a body is refused before it is read, with a time
+for the next attempt. A member that reported ``alive`` once and is silent after that has departed.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class HttpSource:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take nothing yet; await again who reported to be alive in ``position``."""
+        """Await the members that had reported to be alive at the time of ``position``."""
         self.name, self.config = config.name, config
         self.health = SourceHealth()
         self._cluster, self._clock, self._monotonic = cluster, clock, monotonic
@@ -97,7 +97,7 @@ class HttpSource:
         return now
 
     def checkpoint(self) -> dict[str, Any]:
-        """Return who reports to be alive: without that, a dead one would never end."""
+        """Return the members that report to be alive: without that, a dead one would never end."""
         return {"alive": sorted(self._alive)}
 
     def check(self, sender: str, authorization: str | None) -> None:

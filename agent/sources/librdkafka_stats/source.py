@@ -2,7 +2,7 @@
 
 A path that ends in ``.sock`` is a socket: users' processes connect and write one JSON object a
 line, each process by its own connection. Any other path is a file of such lines, or a glob of
-files, which is followed through rotation and restarts like a log. The objects' meaning:
+files; it is followed through rotation and restarts like a log. The objects' meaning:
 `agent.sources.statistics.interpreter`.
 """
 
@@ -75,7 +75,7 @@ class StatsSource:
                 await watching
 
     def watermark(self, now: float) -> float:
-        """Return the event time up to which everything has been read."""
+        """Return the watermark of its file or socket (Unix seconds)."""
         return self._reader.watermark(now)
 
     @property

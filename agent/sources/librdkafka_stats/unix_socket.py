@@ -1,4 +1,4 @@
-"""A Unix socket to which users' processes write statistics, one JSON object a line.
+"""A Unix socket for statistics: users' processes write one JSON object a line.
 
 A process is known by its id from the kernel; its clients end with its connection. The socket writes
 nothing back, so a writer waits only for room in the socket's buffer.

@@ -45,9 +45,10 @@ class Resolver:
         """Those under way."""
 
     def resolve(self, nodes: Sequence[HostPort], found: Callable[[list[Target]], None]) -> None:
-        """Call ``found``, at once or later, with the addresses of all; an unknown name has none.
+        """Call ``found``, at once or later, with the addresses of all names.
 
-        Nor has one whose answer is late by more than a second behind an address of another.
+        An unknown name has no address, nor has a name with a response more than a second later than
+        the first address of another.
         """
         try:
             found_now = [

@@ -123,7 +123,7 @@ class ProxySource:
             self._loop.renew(self._settings)
 
     def watermark(self, now: float) -> float:
-        """Return the time up to which everything has been read."""
+        """Return the watermark (Unix seconds): the bytes of the last moments may be on the way."""
         return now - _ON_THE_WAY_S
 
     def shrink_buffers(self) -> None:

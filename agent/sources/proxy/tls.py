@@ -40,7 +40,7 @@ def load_contexts(config: TlsConfig) -> TlsContexts:
 
 
 def _check_readable(where: str, path: Path | None) -> None:
-    """Raise an error with the path, which OpenSSL's error lacks."""
+    """Raise an error with the path: OpenSSL's error lacks it."""
     if path is None:
         return
     try:

@@ -9,11 +9,11 @@ observations has no length.
 partitions sets it: an eager one always, a cooperative one after a drop or a removal. So a reason
 counts if its text has changed; the same text again counts only as CoordinatorRequested (1), which
 is no cause. ``unsubscribe`` is a close or a changed subscription, and "Metadata for subscribed
-topic(s) has changed" follows a first join, a changed subscription and a grown topic alike: no
-codes. So this shows 1, 3, 4 and 5; every other join is one without a visible cause.
+topic(s) has changed" follows a first join, a changed subscription and a grown topic alike: neither
+gives a code. So this source shows the codes 1, 3, 4 and 5; every other join has no visible cause.
 
-A client hands statistics out when it polls. One that is silent for `SILENT_INTERVALS` of its own
-intervals while its group rebalances is suspected to hold it up: that is a note, no code.
+A client delivers its statistics when it polls. If a client is silent for `SILENT_INTERVALS` of its
+own intervals while its group rebalances, the group probably waits for it: that is a note, no code.
 
 Sources: https://github.com/confluentinc/librdkafka/blob/v2.15.0/STATISTICS.md and, for the texts,
 rd_kafka_cgrp_revoke_all_rejoin's callers in rdkafka_cgrp.c of the same tag.
