@@ -111,7 +111,7 @@ class _Rows:
 
     @cached_property
     def members(self) -> list[Labels]:
-        """Return the members' own labels, which one metric has."""
+        """Return the members' own labels; only one metric has them."""
         return sorted(set(map(_member, self._live.members)))
 
 

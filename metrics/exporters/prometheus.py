@@ -42,8 +42,8 @@ _EXPONENT = 1e6
 class PageWriter:
     """Writer of pages. For one thread.
 
-    A page of 20,000 members has some 10 MiB. So it is made in pieces, of one metric after the
-    other, and what stays for the next page is one text for each row, not for each series.
+    A page of 20,000 members has some 10 MiB. So it is made in pieces, one for each metric. The
+    cache for the next page has one text for each row of labels, not for each series.
     """
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class _LabelTexts(dict[Labels, str]):
     """
 
     def __init__(self, shape: _TextShape, last: dict[Labels, str]) -> None:
-        """``last`` are the texts of the last page: this one takes over what it still shows."""
+        """``last`` are the texts of the last page: this page reuses those that it still shows."""
         super().__init__()
         self._shape, self._last = shape, last
 
@@ -150,7 +150,7 @@ class _LabelTexts(dict[Labels, str]):
 
 
 class _StatusEnds(dict[str, str]):
-    """Text of a last label and what is around its value, by its value."""
+    """Text of the last label with its punctuation, by its value."""
 
     def __init__(self, name: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Names of the attributes that records of kind ``change`` report, with what their values mean.
+"""Names of the attributes in records of kind ``change``, with the meaning of their values.
 
 They are part of the record's schema: a reader selects by ``subject`` and ``field``.
 """

@@ -85,7 +85,7 @@ def light_for_dark(text: str) -> str:
 def css_variables() -> str:
     """Return ``--status-0`` to ``--status-13`` and ``--status-unknown``, with ``-ink`` each.
 
-    The light shades are the default; the dark ones apply where the reader prefers dark pages.
+    The light shades are the default; the dark ones apply if the browser prefers dark pages.
     """
     light, dark = (_variables(n) for n in range(2))
     return f":root {{\n{light}}}\n@media (prefers-color-scheme: dark) {{\n:root {{\n{dark}}}\n}}\n"

@@ -30,9 +30,9 @@ def format_partitions(partitions: Iterable[str]) -> str:
 
 
 def parse_partitions(text: str | None) -> Iterator[str]:
-    """Yield the names of a text that `format_partitions` has made; what is none is left out.
+    """Yield the partitions in a text of `format_partitions`; other texts are skipped.
 
-    Another agent's text may name a billion: the first ones count.
+    Another agent's text may name a billion: only the first `PARTITIONS_MAX` count.
     """
     return islice(_parse(text or ""), PARTITIONS_MAX)
 

@@ -114,7 +114,7 @@ class EpisodeRecord(Sample, frozen=True, kw_only=True):
     """A rebalance of a whole group, from hub and standalone.
 
     The row's own columns describe the trigger: ``ts`` is the start of the rebalance, ``to`` the
-    trigger's code, or 0 where it is unknown.
+    trigger's code, or 0 if it is unknown.
     """
 
     ended_ts: str

@@ -139,7 +139,7 @@ class JoinFailureKey(NamedTuple):
 
 
 class ChangeKey(NamedTuple):
-    """The labels of what a change of one setting would have avoided."""
+    """Labels of the avoidable cost: a group, and the change of one setting."""
 
     cluster: str
     group: str
@@ -149,11 +149,11 @@ class ChangeKey(NamedTuple):
 
 
 class AvoidableCost(NamedTuple):
-    """What a change would have avoided, of the incidents that are known."""
+    """Rebalances and unread time that a change would have avoided, in the known incidents."""
 
     rebalances: int
     unread_s: float | None
-    """None where no source shows assignments."""
+    """None: no source shows assignments."""
     of_rebalances: int
     within_s: float
     """From the first incident's start to the last one's end."""
@@ -161,18 +161,18 @@ class AvoidableCost(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentTotals:
-    """What exporters show of incidents; from hub and standalone alone, to count each once."""
+    """Totals of incidents for exporters; only hub and standalone have them, to count each once."""
 
     final: dict[IncidentKey, int] = field(default_factory=dict)
     ongoing: dict[IncidentKey, int] = field(default_factory=dict)
     recent: dict[IncidentKey, int] = field(default_factory=dict)
     """Numbers of those that are not final."""
     unplanned: dict[GroupName, int] = field(default_factory=dict)
-    """Numbers of those among them that nobody wanted."""
+    """Numbers of the unplanned ones among them."""
     unread_s: dict[GroupName, float] = field(default_factory=dict)
-    """Seconds of partitions that nobody could read."""
+    """Partition seconds without a reader."""
     member_s: dict[GroupName, float] = field(default_factory=dict)
-    """Seconds of members that were not at 0."""
+    """Member seconds above status 0."""
     join_failures: dict[JoinFailureKey, int] = field(default_factory=dict)
     last_ends: dict[GroupName, float] = field(default_factory=dict)
     """End of each group's last rebalance (Unix seconds)."""

@@ -102,7 +102,7 @@ def _record_assignors(track: Track, at: float) -> list[Sample]:
 
 
 def _record_leader(track: Track, at: float) -> list[Sample]:
-    """Record that a member leads its group, which another member did at its last join."""
+    """Record that a member leads its group, if another member led it at its last join."""
     before, leader = track.leader, track.member.leader
     if leader is None or leader == before:
         return []
@@ -113,7 +113,7 @@ def _record_leader(track: Track, at: float) -> list[Sample]:
 
 
 def _record_labels(track: Track, signal: Signal, events: Iterable[Sample]) -> list[Sample]:
-    """Return what names the assignor, the interval that a drop exceeded, and a remover."""
+    """Return the changes of assignor, exceeded poll interval, and remover of a member."""
     out: list[Sample] = []
     assignor = track.member.assignor
     if assignor is not None and assignor != track.assignor:

@@ -210,7 +210,8 @@ class Consumer(
     def detach(self, origin: str, *, is_silent: bool) -> None:
         """Note that an origin has ended.
 
-        The log of a silent member whose connections have ended is what a dead process left.
+        If the connections of a silent member have ended, its process is dead, and its log is no
+        live source any more.
         """
         ended = [view for view in self.views if view.attached and view.member.origin == origin]
         is_dead = is_silent and any(TRAITS[view.source].ends_with_process for view in ended)

@@ -4,7 +4,7 @@ Theory of operation. A source knows a member by its client id and its origin (a 
 address), so two sources name one member differently; they share the member id.
 
 - A known view is found by its own name.
-- A new view belongs to the member with its member id. Where one of both has no id yet, it belongs
+- A new view belongs to the member with its member id. If one of the two has no id yet, it belongs
   to the only candidate: same group and client id, no view of the same kind of source. Else it is a
   new member.
 - A first member id corrects errors: the view moves to the member with that id, or becomes a member

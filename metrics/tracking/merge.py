@@ -1,11 +1,10 @@
 """Effect of signals on a member that several sources report.
 
 `metrics.tracking.verdicts` decides, this module acts. The first report of an event moves the
-status; another source's report of it only confirms, and brings a better reason where there was
-none.
+status; another source's report of it only confirms, and adds a reason if the first had none.
 
 A cause that only the slower source reports cannot join a rebalance that is over. It becomes an
-episode of its own where nothing has moved since, else a ``signal``. So does the follow-up of an
+episode of its own if the status has not moved since, else a ``signal``. So does the follow-up of an
 assignment once the next cause has been reported: a client may reject an assignment.
 """
 
@@ -136,7 +135,7 @@ class SourceMerger:
                 assert_never(decision.verdict)
 
     def _observe(self, consumer: Consumer, signal: Signal, decision: Decision) -> None:
-        """Mark what another source has reported as well, and remember first reports."""
+        """Mark observations that another source has reported as well; remember first reports."""
         if signal.kind in NEUTRAL_KINDS:
             return
         new = split_signal(signal)

@@ -37,7 +37,7 @@ def earliest_at(signal: Signal) -> float:
 def is_late(consumer: Consumer, signal: Signal) -> bool:
     """Return True if a signal is older than the event of another source that it would undo.
 
-    A raise undoes nothing but an end: the order in which two sources raise does not matter.
+    A raise can undo only an end: the order of two sources' raises does not matter.
     """
     moved = consumer.track.moved
     match signal.kind:
@@ -52,8 +52,8 @@ def is_late(consumer: Consumer, signal: Signal) -> bool:
 def is_of_ended_rebalance(consumer: Consumer, signal: Signal) -> bool:
     """Return True if a cause is of a rebalance that is over, though its time is after the end.
 
-    A client may find a cause before it reads the end, which the wire has reported by then. In the
-    client's log the end comes after the cause, so the cause begins no new rebalance.
+    A client may find a cause before it reads the end, when the wire has reported the end already.
+    In the client's log the end comes after the cause, so the cause begins no new rebalance.
     """
     track, view = consumer.track, consumer.view_of(signal)
     ended = track.ended
@@ -81,7 +81,7 @@ def is_response_after_leave(track: Track, signal: Signal) -> bool:
 
 
 def ends_own_rebalance(track: Track, signal: Signal, end: Observation) -> bool:
-    """Return True if a source ends what it began itself, after the end that it seems to repeat."""
+    """Return True if a source ends its own episode, begun after the end that it seems to repeat."""
     moved = track.moved
     return (
         end.name in ENDS

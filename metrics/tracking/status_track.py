@@ -47,7 +47,7 @@ class StatusConfig:
     groups: int = 5_000
 
     def stale_after(self, member: Member) -> float:
-        """Return seconds: twice max.poll.interval where it is known (semantics.md 3)."""
+        """Return seconds: twice max.poll.interval, or the default if unknown (semantics.md 3)."""
         if member.max_poll_interval_s is None:
             return self.stale_after_s
         return 2 * member.max_poll_interval_s
@@ -268,7 +268,7 @@ class Track(
         )
 
     def clock(self, at: float) -> float:
-        """Return ``at``, or the last recorded time where the clock ran back."""
+        """Return ``at``, or the last recorded time if the clock ran back."""
         self.last_at = max(self.last_at, at)
         return self.last_at
 

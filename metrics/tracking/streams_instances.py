@@ -1,6 +1,6 @@
 """Kafka Streams instances: the sum of their threads' consumers and follow-ups.
 
-An instance has the code of a follow-up (10-13) where one of its threads has any, else the highest
+An instance has the code of a follow-up (10-13) if one of its threads has any, else the highest code
 of its consumers. Its status keeps the only-upward rule: with threads at 6 and 1 it stays at 6 until
 all threads are at zero (semantics.md 2).
 """

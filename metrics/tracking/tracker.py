@@ -66,7 +66,7 @@ class Tracker:
     ) -> None:
         """Start empty or from ``state``; ``app_of`` names the application of a group.
 
-        ``workload`` has version and image of the application of all members, where they are known.
+        ``workload`` has version and image of the application of all members, if they are known.
         """
         state = state or TrackerState()
         self._config = config
