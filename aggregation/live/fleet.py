@@ -180,7 +180,10 @@ class Fleet:
         self._rows = kept
 
     def _forget_groups(self, kept: Mapping[FleetMemberKey, FleetMember]) -> None:
-        """Drop the groups whose last member went with its agent; who left, left a group at 0."""
+        """Drop each group with a last member that disappeared together with its agent.
+
+        If its last member has left, the group stays, at status 0.
+        """
         there = {(key.cluster, key.group) for key in kept}
         gone = {
             (key.cluster, key.group)

@@ -12,8 +12,8 @@ from aggregation.live.group_views import GroupView
 class GroupSearch:
     """The wanted groups. An empty field matches all.
 
-    A text matches where it is contained, in any case. With ``*`` or ``?`` it is a pattern for the
-    whole value.
+    A text matches values that contain it; upper and lower case are equal. With ``*`` or ``?`` it is
+    a pattern for the whole value.
     """
 
     name: str = ""
@@ -70,7 +70,7 @@ def search_groups(
 
 
 def contains(wanted: str, text: str) -> bool:
-    """Return whether a text contains the wanted one, or matches it where that is a pattern."""
+    """Return whether a text contains the wanted one, or matches it if that is a pattern."""
     wanted, text = wanted.lower(), text.lower()
     if "*" in wanted or "?" in wanted:
         return fnmatchcase(text, wanted.replace("[", "[[]"))
