@@ -54,7 +54,7 @@ class IngestSource(Protocol):
         """Return whether there is anything to read, read or not."""
 
     def start(self, spark: SparkSession, checkpoint: Path, take: Take, *, once: bool) -> Stream:
-        """Start a stream of batches: of what is there now, or until it is stopped."""
+        """Start a stream of batches: of the present data if ``once``, else until it is stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Reader of spool files, in Spark's Python workers.
 
-Links are never followed: the writer of a spool may not be allowed to read what an ingest can read.
+Links are never followed: an ingest may have the right to read files that the writer of a spool may
+not read.
 """
 
 import gzip

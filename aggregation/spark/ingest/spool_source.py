@@ -1,8 +1,8 @@
-"""A spool, or a tree of spools, as a stream of files, which Spark's Python workers read.
+"""A spool, or a tree of spools, as a stream of files for Spark's Python workers.
 
-Spark's own sources of files report neither a line's position nor a file that is gone, and they keep
-the name of each file for ever. So the folder is listed here, for a URL by Arrow's file systems, and
-`spool_reader` reads the files.
+Spark's own sources of files report neither a line's position nor a deleted file, and they keep the
+name of each file for ever. So this module lists the folder, by Arrow's file systems if it is a URL,
+and `spool_reader` reads the files.
 """
 
 import os
@@ -101,7 +101,7 @@ class SpoolSource:
         return map_batches(frame, read, PARSED)
 
     def _root(self) -> str:
-        """Return the folder below which links are refused: the part in front of a pattern."""
+        """Return the root folder; links below it are refused. It is the part before a pattern."""
         place = _place(self.name)
         return _GLOB.split(place, 1)[0].rpartition("/")[0] or "/" if self._is_glob else place
 

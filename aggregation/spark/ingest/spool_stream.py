@@ -1,9 +1,9 @@
 """Batches of a spool's new files, one after the other, on a thread.
 
-Theory of operation. The spool is listed again and again, and a file that is new to `ReadFiles` is
-read. A name is kept after its batch is in the tables, so a killed run repeats the batch, of which
-the tables take no id twice. Names are forgotten with their files: the list is as long as the
-spool's, however old the tables are.
+Theory of operation. The spool is listed repeatedly, and files that are new to `ReadFiles` are read.
+A name is kept after its batch is in the tables. So after a kill the next run repeats the batch, and
+the tables accept no id twice. A name is dropped together with its file: the list of names is as
+long as the spool's list of files, for tables of any age.
 """
 
 import os
@@ -156,7 +156,7 @@ class SpoolStream:
                 self._error = error
 
     def _read_new(self, read: ReadFiles, number: int) -> int:
-        """Take what is new, in batches; return the number of the next one."""
+        """Read the new files, in batches; return the number of the next batch."""
         files = list(self._list_files())
         read.forget([file.path for file in files])
         new = [file for file in files if file.path not in read]

@@ -189,7 +189,7 @@ class TopicStream:
 
 
 def _forget(name: str, checkpoint: Path) -> SparkJobError:
-    """Return the error of a topic that is another one now; forget what was read of the old one."""
+    """Return the error for a topic that was recreated; delete the offsets read of the old one."""
     rmtree(checkpoint)
     return SparkJobError(
         f"{name} was deleted and made again. Run ingest again: it reads the topic from its start"
@@ -237,7 +237,8 @@ def find_offsets(rows: "DataFrame") -> dict[str, PartitionRange]:
 class ReadOffsets:
     """The next offset of each partition, in a file beside Spark's checkpoint.
 
-    Spark goes on at the first offset that a broker has, and does not report what was before it.
+    Spark continues at the first offset that a broker has, and does not report deleted records
+    before it.
     """
 
     def __init__(self, checkpoint: Path) -> None:
@@ -247,14 +248,14 @@ class ReadOffsets:
         self._next = msgspec.json.decode(known, type=dict[str, int])
 
     def count_gone(self, found: Mapping[str, PartitionRange]) -> int:
-        """Return how many offsets have no record, since those that were read before."""
+        """Return the number of offsets without a record, after those that were read before."""
         return sum(
             max(0, part.last + 1 - self._next.get(name, part.first) - part.records)
             for name, part in found.items()
         )
 
     def keep(self, found: Mapping[str, PartitionRange]) -> None:
-        """Keep where a batch that is in the tables ends."""
+        """Keep the end of a batch that is in the tables."""
         for name, part in found.items():
             self._next[name] = max(self._next.get(name, 0), part.last + 1)
         partial_file = self._path.with_suffix(".part")

@@ -1,10 +1,10 @@
-"""Change points of daily counts: since when a rate is another one. Pure.
+"""Change points of daily counts: the days on which a rate changes. Pure.
 
-Theory of operation. A series of days is split where the likelihood of two constant rates is highest
-(Poisson). If the rate is constant, the days could come in any order. So the split counts only if
-few random orders of the same days have one that is as likely. That test is exact, whatever the
-days' scatter: incidents that come in bursts need no model. Where days of the week differ, a day is
-compared with the share that its weekday has, and changes places with the same weekday only. Both
+Theory of operation. A series of days is split at the day that gives two constant rates the highest
+likelihood (Poisson). If the rate did not change, the days could have any order. So the split counts
+only if few random orders of the same days have a split that is as likely (a permutation test). That
+test is exact for any scatter of the days: incidents in bursts need no model. If weekdays differ, a
+day is compared with the share of its weekday, and changes places only with the same weekday. Both
 sides of a split are searched again.
 """
 
@@ -43,7 +43,7 @@ _Places = npt.NDArray[np.intp]
 class ChangePoint:
     """A change of a daily rate: the index of its first day, both rates, and the test's result.
 
-    Where weekdays differ, the rates are those of an average day of the week.
+    If weekdays differ, the rates are those of an average day of the week.
     """
 
     at: int
@@ -147,9 +147,9 @@ def _best_split(series: _DailyCounts, level: float) -> tuple[int, float] | None:
 
 
 def _gains(counts: _Numbers, shares: _Numbers) -> _Numbers:
-    """Return the log-likelihood of each split of each row, without what all splits share.
+    """Return the log-likelihood of each split of each row, without the part common to all splits.
 
-    A report that comes every day has named older changes before: recent ones are more likely.
+    Recent splits get a bonus: a daily report has already named the older changes.
     """
     days = counts.shape[1]
     first = slice(MIN_DAYS - 1, days - MIN_DAYS)
@@ -166,7 +166,7 @@ def _xlogx(counts: _Numbers, exposed: _Numbers) -> _Numbers:
 
 
 def _orders(series: _DailyCounts) -> _Numbers:
-    """Return random orders of the days; a day keeps its weekday where weekdays differ."""
+    """Return random orders of the days; if weekdays differ, a day keeps its weekday."""
     days = len(series.counts)
     rng = np.random.default_rng(days)  # the same days give the same report
     drawn = np.argsort(rng.random((_ORDERS, days)) + series.weekdays, axis=1)

@@ -121,13 +121,13 @@ def load_context(
 def _with_history(
     store: RollupStore, by: By, period: Period, history: Period
 ) -> Mapping[PreAggregation, DataFrame]:
-    """Return the daily rows, which reach back before the period."""
+    """Return the daily rows; these also cover the history before the period."""
     daily = PreAggregation.DAILY
     return {daily: store.rollups_of(by, period, history)[daily]}
 
 
 def days_in_zone(store: RollupStore, days: Sequence[date], zone: str) -> Sequence[date]:
-    """Return UTC days with those of a zone on which something of the first or last one began."""
+    """Return UTC days, with the zone's days for rebalances and incidents of the first and last."""
     ends = F.col("day").isin(list({*days[:1], *days[-1:]}))
     local = F.to_date(F.from_utc_timestamp("started_at", zone)).alias("day")
     begun = [frame.where(ends).select(local) for frame in (store.rebalances(), store.incidents())]
@@ -136,7 +136,7 @@ def days_in_zone(store: RollupStore, days: Sequence[date], zone: str) -> Sequenc
 
 
 def rollups_in_zone(store: RollupStore, zone: str) -> DataFrame:
-    """Return rollups in which rebalances and incidents have days and hours of a time zone.
+    """Return rollups with days and hours of a time zone for rebalances and incidents.
 
     Members' episodes, observation and quality stay with their UTC day.
     """
@@ -228,7 +228,7 @@ def _quarantine_days(request: ReportRequest, period: Period) -> str:
 
 
 def past_days(days: Sequence[date], today: date, notify: Callable[[str], None]) -> Sequence[date]:
-    """Return the days without those of the future, by which a wrong clock stretches a report."""
+    """Return the days without those in the future: a wrong clock would extend the report."""
     future = [day for day in days if day > today + timedelta(days=1)]
     if not future or len(future) == len(days):
         return days

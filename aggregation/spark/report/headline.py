@@ -127,7 +127,7 @@ def worst_groups(tables: Tables) -> Rows:
 
 
 def cost_of(row: Row) -> str:
-    """Write what a group's incidents cost: unread time if that is known, else members' time."""
+    """Return the cost of a group's incidents: unread time if it is known, else members' time."""
     if row["unread_s"] is not None:
         return f"{format_seconds(row['unread_s'])} unread"
     return f"{format_seconds(row['lost_s'])} lost by members"

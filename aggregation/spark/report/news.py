@@ -1,10 +1,10 @@
-"""News: since when which group is better or worse, which groups came and went, what changed then.
+"""News: groups that became better or worse, new and vanished groups, and the changes at that time.
 
 Pure. Theory of operation. Incidents of each group and kind are a series of days. Change points are
-searched in the sum of all unplanned ones, then in every series; the second level is divided by the
-number of series. A day without any record is no day of the series. Attributes that changed,
-annotations and rollouts of the same group from two days before to one day after stand beside a
-change.
+searched in the sum of all unplanned incidents, then in every series; for these, the level of
+significance is divided by the number of series. A day without any record is no day of the series.
+Each change point is shown with the changed attributes, annotations and rollouts of the same group,
+from two days before to one day after.
 """
 
 from collections import Counter, defaultdict
@@ -75,9 +75,9 @@ class _Series:
 
 
 def find_news(rows: Rows, days: Sequence[date], period: Period, by: str) -> list[News]:
-    """Return what is new in a period, the overall change first, then by the cost that moved.
+    """Return the news of a period: the overall change first, then by the change of the cost.
 
-    ``rows`` are those of the section `daily`; ``days`` all that the tables hold.
+    ``rows`` are those of the section `daily`; ``days`` are all days in the tables.
     """
     known = sorted(day for day in days if day <= period.last)
     seen = _extents(rows, by)
@@ -149,7 +149,7 @@ def _news(key: _Key, series: _Series, change: ChangePoint, rows: Rows, by: str) 
 
 
 def what_changed(rows: Rows, since: date, own: _Subject | None, by: str) -> list[str]:
-    """Return what changed around a day, the most frequent first: settings, deploys, markers."""
+    """Return the settings, deploys and markers that changed around a day, most frequent first."""
     found: Counter[str] = Counter()
     ranks: dict[str, int] = {}
     owners: dict[str, set[str]] = defaultdict(set)
@@ -193,7 +193,7 @@ def _note(row: Row) -> str | None:
 
 
 def _extents(rows: Rows, by: str) -> dict[_Subject, tuple[date, date]]:
-    """Return the first and the last day on which each group was observed."""
+    """Return the first and the last observed day of each group."""
     found: dict[_Subject, tuple[date, date]] = {}
     for row in rows:
         if row["what"] == "observed" and row[by] is not None:

@@ -53,7 +53,7 @@ def find_unused(objectives: Sequence[Objective], tables: Mapping[str, Rows], by:
 
 
 def _row(objective: Objective, share: Row, cost: Row | None, period: Period, by: str) -> Row:
-    """Check a group; what is not known is neither met nor missed."""
+    """Check a group; an objective without a known value is neither met nor missed."""
     rebalancing = share["share"]
     level = None if rebalancing is None else 1 - rebalancing
     spent = cost["unread_s"] if cost else 0.0  # nothing happened

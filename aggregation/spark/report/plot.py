@@ -84,7 +84,7 @@ def canvas(height_in: float) -> tuple[Figure, Axes]:
 
 
 def canvas_of_two(height_in: float) -> tuple[Figure, tuple[Axes, Axes]]:
-    """Return an empty figure with two axes above each other, which share the lower one's x axis."""
+    """Return an empty figure with two axes above each other and a common x axis below both."""
     figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
     above = figure.add_subplot(2, 1, 1)
     below = figure.add_subplot(2, 1, 2, sharex=above)

@@ -1,8 +1,8 @@
-"""Changes worth making: the place for what a report proposes. Pure.
+"""Changes worth making: the interface for proposals in a report. Pure.
 
-A function of the type `Propose` is the whole of it: rows of incidents in, proposals out, the most
-useful first. `report.build_report` takes one; page, Markdown and mail show the first three, JSON
-and the files ``changes`` have those of all groups.
+A function of the type `Propose` gets rows of incidents and returns proposals, the most useful
+first. `report.build_report` takes such a function. Page, Markdown and mail show the first three
+proposals; JSON and the files ``changes`` have those of all groups.
 `propose_changes` is the one of the report command: its rules are `aggregation.counterfactuals`.
 """
 
@@ -77,7 +77,7 @@ class Proposal:
 
     @property
     def steps(self) -> Sequence[CurvePoint]:
-        """The points of the curve at which the outcome changes."""
+        """The points of the curve with an outcome other than that of the point before."""
 
         def outcome(point: CurvePoint) -> tuple[int, float | None, float]:
             return point.rebalances_avoided, point.unread_avoided_s, point.later_s

@@ -87,7 +87,7 @@ class Report:
 
     @property
     def marks(self) -> list[Mark]:
-        """What happened at some time: changes of rates, settings, versions, and annotations."""
+        """Marks for the plots: changes of rates, settings and versions, and annotations."""
         found = [Mark(each.since, _mark_text(each)) for each in self.news]
         found += [
             Mark(row["day"], row["last_reason"] or "annotation")

@@ -1,4 +1,4 @@
-"""Rules by which a pipeline fails: a figure of the report against a number. Pure."""
+"""Rules that make a pipeline fail: each compares a figure of the report with a number. Pure."""
 
 import operator
 import re
@@ -43,7 +43,7 @@ def parse_rule(text: str, known: frozenset[str]) -> FailureRule:
     """Parse a rule over figures and kinds of incidents.
 
     Raises:
-        ValueError: it is none; the text names what is wrong.
+        ValueError: it is no rule; the text names the fault.
 
     """
     found = _RULE.fullmatch(text)

@@ -1,4 +1,4 @@
-"""The share of the observed time in which a group was rebalancing."""
+"""The share of a group's observed time that its rebalances took."""
 
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 

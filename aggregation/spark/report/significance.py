@@ -14,7 +14,7 @@ LEVEL = 0.02
 def is_change(count: int, before: int, weeks_before: float, level: float = LEVEL) -> bool:
     """Return whether a week's count differs from the weeks before by more than noise.
 
-    Instead of a week it can be any period, which is then the unit of the time before.
+    It can be any period instead of a week; that period is then the unit of ``weeks_before``.
     """
     total = count + before
     return total > 0 and binomial_p(count, total, 1 / (1 + weeks_before)) < level

@@ -1,4 +1,4 @@
-"""Incidents over time, planned and unplanned on axes of their own, with marks of what changed."""
+"""Incidents over time: planned and unplanned ones on separate axes, with marks of changes."""
 
 from collections.abc import Sequence
 from datetime import date, timedelta

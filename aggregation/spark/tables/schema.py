@@ -137,7 +137,7 @@ def read_days(
 
 
 def empty(spark: "SparkSession", columns: T.StructType) -> "DataFrame":
-    """Return a table without rows, which needs no Python worker."""
+    """Return a table without rows; it needs no Python worker."""
     return spark.range(0).select(*map(_null, columns))
 
 

@@ -1,4 +1,4 @@
-"""Fingerprints of the tables by day, which show a change without reading rows."""
+"""Fingerprints of the tables by day, to detect a change without reading rows."""
 
 import re
 from collections import defaultdict
@@ -63,7 +63,7 @@ def count_records(spark: SparkSession, tables: Path, days: Sequence[date]) -> di
 
 
 def digest_days(parts: Iterable[tuple[date, str]]) -> dict[date, str]:
-    """Return a digest of each day's file names, which may come in any order."""
+    """Return a digest of each day's file names, independent of their order."""
     found: dict[date, list[str]] = defaultdict(list)
     for day, part in parts:
         found[day].append(part)

@@ -28,7 +28,7 @@ class TableFormat(StrEnum):
 
 
 class TablePlace(msgspec.Struct, frozen=True):
-    """Where the rows of all tables are, if not in the folder, and their format."""
+    """Place and format of the rows of all tables, if they are not in the folder."""
 
     stored_in: str
     format: TableFormat
@@ -48,13 +48,13 @@ def folder_format(folder: Path) -> TableFormat | None:
 
 
 def read_place(tables: Path) -> TablePlace | None:
-    """Return where the rows of a folder's tables are; None if they are in the folder."""
+    """Return the place of the rows of a folder's tables; None: they are in the folder."""
     path = tables / _FILE
     return msgspec.json.decode(path.read_bytes(), type=TablePlace) if path.exists() else None
 
 
 def keep_place(tables: Path, place: TablePlace) -> None:
-    """Write atomically where the rows are."""
+    """Write the place of the rows atomically."""
     partial = tables / f"{_FILE}.part"
     partial.write_bytes(msgspec.json.encode(place))
     partial.replace(tables / _FILE)
@@ -108,7 +108,7 @@ def is_catalog(place: str) -> bool:
 
 
 def check_local(tables: Path) -> None:
-    """Check that a folder of tables is no URL, of which a path would make a local folder.
+    """Check that a folder of tables is no URL: as a path it would become a local folder.
 
     Raises:
         SparkSetupError: it is one.

@@ -1,11 +1,11 @@
-"""Tables in three formats, each of which holds an id once.
+"""Tables in three formats; each table holds an id once.
 
 Theory of operation. `append` writes only rows with ids that the table does not hold, so a batch may
-come twice, wholly or in part. It looks for equal ids only around the rows' own times, so its cost
-grows neither with the day nor with the days before. An id is made of its event's time, and ``ts``
-is that time or a little later (`APART_S`). Delta and Iceberg commit an append as a whole. Spark's
-Parquet moves finished files into place one by one. A killed job leaves some of them, each complete,
-and their ids count. There is one writer at a time (`lock`).
+arrive twice, wholly or in part. It searches for equal ids only around the rows' own times, so its
+cost grows neither with the day nor with the days before. An id is made of its event's time, and
+``ts`` is that time or a little later (`APART_S`). Delta and Iceberg commit an append as a whole.
+Spark's Parquet moves finished files to their place one by one. A killed job leaves some of these
+files; each is complete, and its ids count. There is one writer at a time (`lock`).
 """
 
 import os
@@ -189,7 +189,7 @@ def sort_for_write(rows: DataFrame) -> DataFrame:
 
 
 def _duplicate_range(rows: DataFrame) -> tuple[set[date], Column]:
-    """Return the days and the time range in which equal ids can be."""
+    """Return the days and the time range of possible equal ids."""
     if "ts" not in rows.columns:
         return {row.day for row in rows.select("day").distinct().collect()}, F.lit(True)
     at, apart = F.unix_micros("ts"), APART_S * MICROS
