@@ -31,9 +31,9 @@ _HELP = {
 """Every command in the order of ``--help``; help imports no command."""
 
 _OPERATORS = (ConfigError, DialectError)
-"""Errors of the configuration, which holds log rules too."""
+"""Errors of the configuration; it also holds log rules."""
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Errors of a full or broken disk, which are no bugs."""
+"""Errors of a full or broken disk: these are no bugs."""
 _EXIT_FAULT, _EXIT_USAGE, _EXIT_INTERRUPTED = 1, 2, 130
 
 

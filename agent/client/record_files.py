@@ -60,7 +60,7 @@ def read_records(place: str, group: str) -> Found:
 def _from_spool(path: Path, group: str) -> Found:
     """Read all files; once more if one of them was published, or had to go, meanwhile."""
     for again in range(_LOOKS - 1, -1, -1):
-        # in this order: what is published between two lists is in both, and gone from the first
+        # in this order: a file that is published in between is then in both lists, never in none
         names = (".*.jsonl.part", "*.jsonl", "*.jsonl.gz")
         files = sorted([file for name in names for file in path.glob(name) if file.is_file()])
         if not files:

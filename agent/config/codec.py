@@ -26,7 +26,7 @@ _SIZE = re.compile(r"(\d{1,18}) ?([KMGT]iB|B|)")
 _WHOLE = re.compile(r"\d{1,18}")
 """As 64 bits hold; Python takes thousands of digits for an error."""
 _LONGEST_S = 10 * 365 * 86_400.0
-"""Longer than any setting means, and within what every clock can wait for."""
+"""Longer than any sensible setting, and within the limits of every clock and timer."""
 
 
 def suggest(wrong: object, known: Iterable[str]) -> str:

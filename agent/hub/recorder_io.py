@@ -26,7 +26,7 @@ class RecorderIO:
 
     history: RecentRecords
     spooled: Iterable[Sample]
-    """Records of an earlier run: it has counted what they hold."""
+    """Records of an earlier run: it has counted their rebalances and incidents."""
     limit: int
     """Number of groups that are kept."""
     take: Callable[[Sequence[Sample]], None]

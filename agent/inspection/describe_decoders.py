@@ -37,7 +37,7 @@ _OPERATIONS = {
     11: "ALTER_CONFIGS",
     12: "IDEMPOTENT_WRITE",
 }
-"""AclOperation's codes, which are the bits of authorized operations."""
+"""AclOperation's codes: they are the bits of authorized operations."""
 _TEXT_MAX = 255
 """Characters of user data; longer text is shown by its hash."""
 _MEMBER_PROTOCOLS = {0: "classic", 1: "consumer"}

@@ -45,7 +45,7 @@ DESCRIBE_APIS = {
     GroupType.STREAMS: _DescribeApi(Api.STREAMS_GROUP_DESCRIBE, "group_ids", read_streams),
     GroupType.CLASSIC: _DescribeApi(Api.DESCRIBE_GROUPS, "groups", read_classic),
 }
-"""In the order in which a group of unknown type is tried; the last "not found" is reported."""
+"""In the order of the attempts for a group of unknown type; the last "not found" is reported."""
 
 DescribeResult = Description | Failure
 _T = TypeVar("_T")

@@ -32,13 +32,13 @@ class GroupSnapshot(NamedTuple):
     members: frozenset[InspectedMember] | None
     """None: the group is listed, and could not be described so far."""
     assignments: bytes | None
-    """Sorted 8-byte hashes of member and partition; None where the broker reports none."""
+    """Sorted 8-byte hashes of member and partition; None: the broker reports none."""
     assignor: str | None = None
     """None while a classic group rebalances."""
     protocol: str = ""
     """The type, of a classic group with its protocol type."""
     leader: str | None = None
-    """Client id of the leader, where members name it: Connect and schema registries."""
+    """Client id of the leader, if members name it: Connect and schema registries."""
     subscription: tuple[str, ...] | None = None
     """Topics and patterns of all members; None while a classic group rebalances."""
 
@@ -77,7 +77,10 @@ class TrackedGroup:
     snapshot: GroupSnapshot
     changes: int = 0
     polled: GroupSnapshot | None = None
-    """The last poll's own, before it kept what a rebalance hides; an equal response is it again."""
+    """The last poll's own result, without the values kept from before a rebalance.
+
+    If the next response is equal, this object is used again.
+    """
 
 
 def snapshot_of(described: Description) -> GroupSnapshot:

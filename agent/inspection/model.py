@@ -90,9 +90,9 @@ class MemberDescription:
     rack: str | None = None
     epoch: int | None = None
     protocol: str | None = None
-    """Classic or the group's own, where a group is being upgraded (KIP-848)."""
+    """Classic, or the group's own protocol while the group is being upgraded (KIP-848)."""
     subscription: tuple[str, ...] | None = None
-    """None where it is not in a consumer's format, or not reported in this state."""
+    """None: it is not in a consumer's format, or not reported in this state."""
     subscription_regex: str | None = None
     owned: Assignment | dict[str, Assignment] | None = None
     """The current assignment. Streams groups: by active, standby and warm-up."""
@@ -142,7 +142,7 @@ class PartitionOffset:
     end_offset: int | None
     lag: int | None
     time_lag_s: float | None = None
-    """The age of the oldest unread record in seconds, where it is wanted and timestamps show it."""
+    """The age of the oldest unread record in seconds, if it is wanted and timestamps show it."""
     task: str | None = None
     """Streams groups: subtopology and partition."""
     member_id: str | None = None
@@ -195,7 +195,7 @@ class Failure:
     error: str
     type: GroupType | None = None
     state: GroupState | None = None
-    """As listed; None where the group is not listed, or the list reports neither."""
+    """As listed; None: the group is not listed, or the list reports neither."""
 
     @property
     def is_of_broker(self) -> bool:

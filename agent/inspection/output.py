@@ -229,7 +229,7 @@ _MEMBER_OPTIONAL: dict[str, Callable[[_Pair], object]] = {
     "CONNECTORS": lambda p: ",".join(p[1].connectors or ()),
     "ASSIGNORS": lambda p: ",".join(p[1].assignors or ()),
 }
-"""Columns of some types of groups; shown where a member has a value."""
+"""Columns of some types of groups; shown if a member has a value."""
 _VOTE: dict[str, Callable[[tuple[Description, AssignorVote]], object]] = {
     "GROUP": lambda p: p[0].group,
     "ASSIGNOR": lambda p: p[1].assignor,

@@ -40,7 +40,7 @@ _Dumper.add_representer(str, _text)
 
 
 OnNote = Callable[[str], None]
-"""Takes what a user must know of a pod."""
+"""Takes a note on a pod for the user."""
 
 
 def _ignore(_: str) -> None:

@@ -12,7 +12,7 @@ RESERVE_MAX = 192
 """The server's 128 connections, the spool, the checkpoint, epoll, and files opened at once."""
 _RESERVE_SHARE = 4
 _LIMIT_MAX = 1 << 20
-"""Where the hard limit is infinite; more than a node has log files."""
+"""The limit if the hard limit is infinite; more than the log files of a node."""
 EXHAUSTED = {errno.EMFILE, errno.ENFILE}
 
 

@@ -21,7 +21,7 @@ from typing import Self
 LIMIT_S = 9.0
 """From the signal to the end; a service manager waits at least 10 s."""
 _LOG_S = 0.5
-"""For the last log line, which may go to a blocked disk, too."""
+"""For the last log line: it may go to a blocked disk, too."""
 _REST_S = 1.0
 """For the interpreter's own end, once all is on disk."""
 _ENDS = {signal.SIGTERM, signal.SIGINT}

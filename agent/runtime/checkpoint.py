@@ -20,8 +20,8 @@ from metrics.model.signals import Signal
 from metrics.tracking.tracker import TrackerState
 
 VERSION = 1
-"""Version of the format. Fields keep their encoded names and their defaults, which are not written:
-up- and downgrades keep the state."""
+"""Version of the format. Fields keep their encoded names and their defaults (these are not
+written), so up- and downgrades keep the state."""
 _MEMBERS_AT_ONCE = 200
 """Members encoded at once."""
 _encode = msgspec.json.Encoder().encode
@@ -40,7 +40,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Of a file that was read each value is a `msgspec.Raw`: as objects, the positions of 20,000
     logs take four times their bytes."""
     held: list[Signal | Tick] = msgspec.field(default_factory=list)
-    """Signals behind which the positions are, and that the tracker does not know yet."""
+    """Signals before the positions that were not applied to the tracker yet."""
 
 
 class _Read(Checkpoint, frozen=True, kw_only=True):

@@ -15,11 +15,11 @@ from pathlib import Path
 
 _STATM = Path("/proc/self/statm")
 _SHRINK_AGAIN_AT = 1.02
-"""Growth since the last shrink, as a factor, after which buffers shrink again."""
+"""Buffers shrink again after this growth since the last shrink, as a factor."""
 _RESTORE_BELOW = 0.95
-"""Share of the limit below which stores may grow again."""
+"""Stores may grow again below this share of the limit."""
 _WORTH_A_RELEASE = 0.25
-"""Share of the limit above which a start may have left free memory of some size."""
+"""Above this share of the limit a start may have left much free memory."""
 
 _log = logging.getLogger(__name__)
 

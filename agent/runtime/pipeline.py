@@ -62,7 +62,7 @@ class Pipeline:
         self._save_after = self._look_after = 0.0
         self._saved: Positions = {}
         self._cluster = ""
-        """The label that inspection has learned, which all sources' members have then."""
+        """The cluster's name from inspection; members of all sources then have it as a label."""
         self._waiters: list[asyncio.Future[bool]] = []
         self._sampled_at = clock()
         self._order = SignalOrder(self._apply, self._advance, monotonic)

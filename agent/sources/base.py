@@ -43,7 +43,7 @@ class SourceHealth:
     files: Mapping[str, Any] | None = None
     """Counts of each file (`agent.sources.lines.file_reports`); None: it reads no files."""
     damaged: list[str] = field(default_factory=list)
-    """Origins whose position in the checkpoint is unusable: the source reads them afresh."""
+    """Origins with an unusable position in the checkpoint: the source reads them from the start."""
 
 
 @runtime_checkable

@@ -57,7 +57,7 @@ class SourceContext:
     app_of: Callable[[str], str]
     position: dict[str, Any] | None = None
     orphans: dict[str, Any] = field(default_factory=dict)
-    """Positions of streams whose source is no longer configured; a source removes its own."""
+    """Positions of streams without a configured source any more; a source removes its own."""
     readers: dict[str, object] = field(default_factory=dict)
     """By real path, the reader of each file that sources of this type read."""
 

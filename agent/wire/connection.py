@@ -216,7 +216,7 @@ class DecodedRequest:
     connection: ConnectionDecoder
     correlation_id: int
     message: Message
-    """A class of `agent.wire.codec.messages`; None where only the response is wanted."""
+    """A class of `agent.wire.codec.messages`; None: only the response is wanted."""
     at: float
 
 

@@ -57,7 +57,7 @@ class Live:
     """The consumers before equal labels are merged: each has its own member id."""
     groups: tuple[GroupRow, ...] = ()
     unseen: tuple[GroupKey, ...] = ()
-    """Groups with members of whom nothing is known now: no data is never a 0."""
+    """Groups with members in an unknown state: no data is never a 0."""
     apps: tuple[AppRow, ...] = ()
     inspected: tuple[InspectedGroup, ...] = ()
     durations: dict[DurationKey, Durations] = field(default_factory=dict)

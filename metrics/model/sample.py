@@ -25,12 +25,12 @@ _TIME_MAX_CHARS = 64
 _LAST_AT = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
 UNEXPLAINED = "joined without a visible cause"
-"""Reason of such a join; what its assignment shows stands behind a colon."""
+"""Reason of such a join; the evidence of its assignment follows after a colon."""
 """Reason of the ``signal`` that records such a join."""
 NO_REASON_BACK = "no reason given, back"
 """First words of the signal of a return from a leave without a reason; the seconds follow."""
 DUPLICATE = "another source reports it too"
-"""Reason of the ``lost`` that ends an episode which is an episode of another source's member."""
+"""Reason of the ``lost`` that ends the duplicate of another source's episode."""
 
 
 class SampleKind(StrEnum):

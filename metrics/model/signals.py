@@ -96,11 +96,11 @@ class Member(
     host: str = ""
     software: str | None = None
     state: str | None = None
-    """A Streams thread's own state (KIP-1091), where it is known: context, no status."""
+    """A Streams thread's own state (KIP-1091), if it is known: context, no status."""
     session_timeout_s: float | None = None
     """The member's ``session.timeout``, if known: a dead member expires that long after."""
     max_poll_interval_s: float | None = None
-    """The member's own ``max.poll.interval``, where it is known."""
+    """The member's own ``max.poll.interval`` in seconds, if it is known."""
 
     @property
     def key(self) -> MemberKey:

@@ -64,9 +64,9 @@ class TopicLag(NamedTuple):
 
     topic: str
     total: int | None
-    """None where the lag of one partition is not known."""
+    """None: the lag of one partition is not known."""
     partitions: tuple[tuple[int, int], ...] = ()
-    """Partition and lag, where they are wanted."""
+    """Partition and lag, if they are wanted."""
 
 
 class InspectedMember(NamedTuple):
@@ -203,8 +203,8 @@ class Snapshot:
     groups: tuple[GroupKey, ...] = ()
     """Every group so far: a group without members stays, at 0."""
     unseen: frozenset[tuple[str, str]] = frozenset()
-    """Cluster and name of groups with a member of which nothing is known now: without another one,
-    the group has no status."""
+    """Cluster and name of groups with a member in an unknown state: if the group has no other
+    member, it has no status."""
     inspected: tuple[InspectedGroup, ...] = ()
     durations: dict[GroupKey, Durations] = field(default_factory=dict)
     rebalances: dict[RebalanceKey, Rebalances] = field(default_factory=dict)

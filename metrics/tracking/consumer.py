@@ -37,10 +37,10 @@ _OF_PROCESS = (
     "max_poll_interval_s",
     "protocol_type",
 )
-"""Fields of one process: a view of its predecessor has them only where no other view does."""
+"""Fields of one process: a view of its predecessor has them only if no other view does."""
 _OF_PROTOCOL = ("group_type", "protocol_type")
 _FILLED = _LABELS + _OF_PROCESS
-"""Fields that other views fill where the best one has no value."""
+"""Fields that other views fill if the best one has no value."""
 
 
 class StreamsFollowUp(msgspec.Struct, kw_only=True, omit_defaults=True):

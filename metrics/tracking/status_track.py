@@ -131,7 +131,7 @@ class Track(
     shift_s: float = 0.0
     """Seconds that the last reporter's stamps are ahead of its times; ids use the stamps."""
     event_ts: str = ""
-    """The clock of ids: `last_at` without periodic samples, which another run need not have."""
+    """The clock of ids: `last_at` without periodic samples, as another run may not have these."""
     event_names: tuple[str, ...] = ()
     """Events with ids at ``event_ts``: equal ones get ordinals."""
 

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 _JITTER = 0.1
 _MAX_LAGS = 20
-"""Groups of one poll whose lag is read without ``lag: true``."""
+"""Limit of groups with lag in one poll, without ``lag: true``."""
 _SHARE_GROUP = "share"
 _QUIET = {GroupState.STABLE, GroupState.EMPTY}
 """States in which a group does not rebalance."""

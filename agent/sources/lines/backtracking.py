@@ -40,9 +40,9 @@ class _Behind(NamedTuple):
     """Text that must follow a part."""
 
     first: Follow | None
-    """Characters with which it may begin; None: nothing behind can fail."""
+    """Possible first characters of the rest; None: nothing after it can fail."""
     literal: tuple[int, ...] = ()
-    """The text with which it begins."""
+    """The text at its begin."""
 
     def is_free_of(self, first: Follow) -> bool:
         return self.first is None or not first & self.first

@@ -17,7 +17,7 @@ from agent.sources.lines.envelope import Unwrapper
 from agent.sources.lines.timestamps import TimestampReader
 
 LIVE_GAP_S = 10.0
-"""Longest time since the last read of a file for which a new line counts as just written."""
+"""A new line counts as just written if the file was last read at most this long ago."""
 
 _QUARTER_S = 900.0
 _MAX_SHIFT_S = 26 * 3_600.0

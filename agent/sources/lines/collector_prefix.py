@@ -28,7 +28,7 @@ _FACILITY = r"(?:(?:local\d|user|daemon|kern|auth|cron|mail|syslog)\.[a-z]{2,8} 
 _OWN_TIME = r"(?:\d\d:\d\d:\d\d[.,]\d{3} |%\d\|\d{10}\.\d{3}\|)"
 """An application's time without a date, or librdkafka's."""
 _STAMP = r"(?=\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:|\[\d\d:\d\d:\d\d|\{\"|" + _OWN_TIME + ")"
-"""What a name stands before: the application's own time, or its object."""
+"""Text that follows a stream's name: the application's own time, or its object."""
 _PART = r" {2,4}(?:'?[\w.@-]{1,64}'?: |[}\]])|\{\s*$"
 """A line of an object that Node prints, or of a record of pino-pretty."""
 _THREAD = r"(?![\w.-]{0,64}(?:[Tt]hread|main\b|[Ww]orker|[Pp]ool|[Ee]xecutor))"
@@ -188,7 +188,7 @@ _POD_LABELS, _OTHER_LABELS = ("pod", "pod_name", "instance"), ("container", "hos
 
 _DATE_MARKS = frozenset("-/.")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d", re.ASCII)
-"""A time of day, which is no part of a name: each line would be a stream of its own."""
+"""A time of day is no part of a name: else each line would be a stream of its own."""
 
 
 class CollectorPrefix(NamedTuple):

@@ -61,7 +61,7 @@ class Rule:
     name: str
     dialect: str
     text: str
-    """Regular expression of the message. It is compiled where a line needs it: all take 80 ms."""
+    """Regular expression of the message. It is compiled when a line needs it: all take 80 ms."""
     action: Action
     status: RebalanceStatus = RebalanceStatus.NONE
     cites: str = ""
@@ -75,7 +75,7 @@ class Rule:
     reaches_target: bool = False
     """The client reads the partitions that it was to reach: a line before has named them."""
     after: tuple[str, ...] = ()
-    """The rules of which one must have read the client's line before; none for any line."""
+    """One of these rules must have read the client's line before; empty: any line."""
     joined_only: bool = False
     """Other clients print the text too: it counts only for a known member of this protocol."""
 
@@ -171,7 +171,7 @@ class Dialect:
     found_by: tuple[str, ...] | None
     """Literals that find its lines, in place of the anchor: layouts may write fields apart."""
     marks: tuple[str, ...] | None
-    """Literals of which each line holds one; rarer than those above, from their first bytes on."""
+    """Literals; each line holds one of them. Their first bytes are rarer than those above."""
     named_by: tuple[re.Pattern[str], ...]
     """Expressions of the client's name somewhere before the prefix."""
     anchor_after: str | None

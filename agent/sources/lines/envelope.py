@@ -80,7 +80,7 @@ class LogEntry(msgspec.Struct, frozen=True, gc=False):
     """Unix seconds: of the JSON layout, else of the runtime or the collector."""
     logger: str | None = None
     origin: str = ""
-    """Name of the stream within the file; empty where the file is one stream."""
+    """Name of the stream within the file; empty if the file is one stream."""
     host: str = ""
     """The part of the origin that names a host, a pod or a container."""
     pid: str = ""

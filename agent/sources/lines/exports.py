@@ -45,7 +45,7 @@ _TAG = re.compile(rb"</?(?:br|pre|code|p|div|body|html)(?: [^<>\n]{0,256})?/?>",
 _XML = re.compile(
     rb"\s{0,64}<(?!(?:!DOCTYPE html|html|body|pre|div|p|table|tbody|tr|td)\b)", re.IGNORECASE
 )
-"""An XML layout, whose entities are read with it; those of a page are replaced here."""
+"""An XML layout: its reader decodes its entities. The entities of a page are replaced here."""
 _MARKED = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=\[?(?:19|20)\d\d-\d\d-)")
 _MARKS = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=[\[\d])|[ \t]*(?:`{1,3}|\*\*| \|)[ \t\r]*$")
 """Marks of a chat and of Markdown around a line."""
@@ -56,7 +56,7 @@ _STRINGS = re.compile(
 _PRINTED_COLOURS = re.compile(
     rb"\x1b\[01;31m\x1b\[K|(?:\^\[|ESC)\[|(?<!\x1b)(?<!\\u001[bB])\[0(?:;39)?m(?!\])"
 )
-"""Colours within the text, as grep sets them, and colours whose escape was printed or lost."""
+"""Colours within the text, as grep sets them, also with a printed or lost escape character."""
 _PRINTED_COLOUR = re.compile(
     rb"(?:\x1b|\\u001[bB]|\^\[|ESC)\[(?:\d{0,3}(?:;\d{1,3}){0,5}m|K)"
     rb"|\[(?:\d{1,3}(?:;\d{1,3}){0,5}m(?!\])|m(?=\[K)|K)"
@@ -198,7 +198,7 @@ _COPIES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes], bytes]], ...] = 
     (lambda data: any(found in data for found, _ in _TYPOGRAPHY), _replace_typography),
     (_has_escaped_ends, _replace_escapes),
 )
-"""What a copy of a log shows, and how it is changed back."""
+"""Signs of a copied log, and the changes that restore it."""
 
 
 def _named_by_header(blocks: Blocks) -> Blocks:

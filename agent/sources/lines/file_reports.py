@@ -30,10 +30,10 @@ _BLIND_LINES = 20
 CAUSES_ALONE = 3
 """Causes without anything else that make a file suspicious: an excerpt may begin with one."""
 _MUTED_AFTER_S = 60.0
-"""Time after which a client has printed a member, if it prints any."""
+"""A client that prints its members at all has printed one within this."""
 _HEAD_BYTES = 1 << 16
 _LOGGED_FILES = 100
-"""Files whose first lines are logged; a node of 20,000 would fill its own log at every start."""
+"""First lines are logged for this many files; 20,000 would fill the agent's log at a start."""
 _MAX_MEMBERS = 1_000
 """Members that are counted per file."""
 _PACKED = (".gz", ".zip", ".xz", ".zst", ".bz2")
@@ -71,7 +71,7 @@ class FileCounts:
     is_muted: bool = False
     """Whether its head names a client that prints no member."""
     is_manual: bool = False
-    """Whether it has a consumer whose partitions the application assigns."""
+    """Whether it has a consumer with partitions that the application assigns."""
     _first: _Name | None = None
     _others: set[_Name] | None = None
     """Of the members after the first: most of 20,000 files have one, and a set takes 216 bytes."""
@@ -114,9 +114,9 @@ class FileReports:
         self._globs = {pattern: str(Path(pattern).absolute()) for pattern in patterns}
         self._warned_at: dict[str, float] = {}
         self._waiting: dict[str, float | None] = {}
-        """Files whose head is still to be searched, with the time of the first scan after."""
+        """Files with a head to be searched, and the time of the first scan after it was read."""
         self.describe: Callable[[bytes], str | None] = lambda _: None
-        """Returns what client a head names that shows no member here, and the remedy."""
+        """Returns the client that a head without members names, and the remedy."""
 
     def report_scan(self, paths: Collection[Path], now: float) -> None:
         """Warn of globs that match none of the files that were found."""

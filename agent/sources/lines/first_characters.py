@@ -40,7 +40,7 @@ def first_of_all(items: Items) -> tuple[Follow, bool]:
 
 def first_of(item: Any) -> tuple[Follow, bool]:
     name, value = str(item[0]), item[1]
-    found = _ALL, True  # what another group matched
+    found = _ALL, True  # a back reference, for example: the text of another group
     if name in _ATOMS:
         found = _characters(name, _frozen(value)), False
     elif name in {"SUBPATTERN", "ATOMIC_GROUP"}:

@@ -60,9 +60,9 @@ class FieldRecords:
     def __init__(self) -> None:
         """Begin a file."""
         self.is_open = False
-        """The last block ended within a record, which the next one may continue."""
+        """The last block ended within a record; the next block may continue it."""
         self.indent = INDENT
-        """What the fields of the record begin with."""
+        """Indentation of the record's fields."""
         self._rule: Rule | None = None
         self._head, self._lines = "", list[str]()
         self._origin = ("", "")

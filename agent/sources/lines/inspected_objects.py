@@ -21,9 +21,9 @@ _OBJECT = re.compile(
 _FIELD = re.compile(r"^  '?([\w.@-]{1,64})'?: (.*(?:\n {3,}.*|\n  [\]}].*)*)", re.MULTILINE)
 _MESSAGE = re.compile(rb"^ {2,4}(?:message|msg): ['\"`]", re.MULTILINE)
 _CLIENTS = re.compile(rb"^  (?:groupId|logger): '", re.MULTILINE)
-"""Fields of kafkajs behind a message; other objects may stay where they are."""
+"""Fields of kafkajs after a message; other objects may stay in their place."""
 _DEEP = re.compile(r"\[(?:Array|Object)\]|\bundefined\b")
-"""What is printed for values deep within an object, and for none."""
+"""Placeholders for values deep within an object, and for a missing value."""
 _BARE_NAME = re.compile(r"([{,]\s*)([A-Za-z_$][\w$]*):")
 _QUOTES = "'\"`"
 

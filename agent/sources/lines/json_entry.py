@@ -25,7 +25,7 @@ _HOLE = re.compile(r"\{[@$]?(\w{1,64})(?:,-?\d{1,4})?(?::[^{}]{1,64})?\}")
 _LIBRDKAFKA = "[thrd:"
 _CLIENT = re.compile(r"[^\s#]{0,300}#consumer-\d{1,9}")
 TEMPLATES = ("@mt", "MessageTemplate", "messageTemplate")
-"""Messages whose values stand apart: Serilog's, without a rendered one."""
+"""Message templates with values in other fields: Serilog's, without a rendered message."""
 MESSAGES = (
     "formattedMessage", "message", "msg", "short_message", "log", "event", "MESSAGE", "textPayload",
     "line", "@message",
@@ -42,7 +42,7 @@ _WRAPPERS = (
 )  # fmt: skip
 """Keys of a store's object around the application's own."""
 _INNER_WRAPPERS = ("attributes", "fields")
-"""The same, where the object itself has no message: Datadog's API, Rust's tracing."""
+"""The same, if the object itself has no message: Datadog's API, Rust's tracing."""
 _LISTS = (
     "logEvents", "events", "hits", "entries", "results", "data", "Items", "logs", "result",
     "messages", "streams", "tables", "list", "records",
@@ -105,7 +105,7 @@ _RESOURCES = (
     "ResourceAttributes", "resource", "resource_attributes", "resources", "data",
     "resources_string", "additionalColumns",
 )  # fmt: skip
-"""Objects with the attributes of a resource, whose names have dots: OpenTelemetry's tables."""
+"""Objects with the attributes of a resource; their names have dots: OpenTelemetry's tables."""
 _ORIGIN_KEYS = frozenset(
     (*_ORIGINS, *(path.split(".")[0] for path in _ORIGINS), *_RESOURCES, "tags")
 )

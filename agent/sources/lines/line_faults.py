@@ -15,7 +15,7 @@ _PACKED = re.compile(
 )
 _ENCRYPTED = re.compile(rb"\A(?:Salted__|-----BEGIN PGP MESSAGE|age-encryption\.org/)")
 _PACKED_TWICE = b"\x1f\x8b"
-"""What stands in a gzip file that was packed again."""
+"""First bytes of the content of a gzip file that was compressed twice."""
 _TAR_AT, _TAR = 257, b"ustar"
 _BINARY_BYTES = 1_024
 _TEXT_CONTROLS = b"\t\n\r\x1b\f\b"
@@ -27,7 +27,7 @@ _RICH = re.compile(
 )
 """The first of two lines of a record: the path stands at the right margin, and the text goes on."""
 _RICH_END = re.compile(rb"\.py:\d{1,6}\s*\Z")
-"""What Rich's handler puts at the right margin of a line that it need not wrap."""
+"""Text of Rich's handler at the right margin of a line that it did not wrap."""
 _MIN_WIDTH, _MIN_ENDS, _END_BYTES = 60, 4, 12
 """Lines of one length by chance end alike: they are one message again."""
 

@@ -16,7 +16,7 @@ from agent.sources.lines.mark_order import order_marks
 from agent.sources.lines.repeated_lines import FoundAgain, Matchers, RepeatedLines
 
 FoundLine = tuple[int, int, Matchers, FoundAgain | None]
-"""Begin and end of a line, the matchers that may read it, in the order in which they try, and the
+"""Begin and end of a line, the matchers that may read it, in the order of their attempts, and the
 line that it repeats."""
 
 _LOOSE = (b'","arguments":[', b"essage>")
@@ -25,7 +25,7 @@ entities: no text is whole."""
 _SAMPLE_BYTES = 4_096
 """First bytes of a block that show such a layout."""
 _AHEAD_BYTES = 4_096
-"""Bytes that an expression is searched for at once, where one of its marks was found."""
+"""Bytes in one search for an expression, after one of its marks was found."""
 
 
 class LineFinder(Protocol):
@@ -62,7 +62,7 @@ class MarkFinder:
         self._next = 0
         self._chosen: dict[int, Matchers] = {}
         self._quiet_to: list[int] = []
-        """For each mark the place before which no line that holds it is a client's."""
+        """For each mark a place: no line with the mark before it is a client's."""
         self._ahead: dict[DialectMatcher, int] = {}
         self._is_loose = False
         self._limit = -1

@@ -56,13 +56,13 @@ _TIME_BEHIND = re.compile(
     r"(?:[|@\t]|\s[-\u2013]|\s[\[(<])\s?((?:[A-Z][a-z]{2} )?\d[^|@\t\[\]<>()\n]{6,40})"
     r"[\])>]?\s{0,8}\Z"
 )
-"""Time behind the message, where a mark sets it off: what a sentence ends with is no time of it."""
+"""Time after the message, behind a separator: a time that ends a sentence does not count."""
 _FIELD_BEGINS = frozenset((b'"', b"<", b"m", b"f", b"B"))
 """First bytes of a line that may be the message of a record over several lines."""
 _AHEAD_BYTES = 64 << 10
 """Looked at once, before the first line with a process id is read."""
 _NEXT_LINES = 8
-"""Lines in which the continuation of a line is looked for: others may write in between."""
+"""The continuation of a line is searched in this many lines: others may write in between."""
 
 _LINE_END = re.compile(r"\n|\\n|#012")
 """End of a line within one, as it is, in JSON, and by rsyslog."""
@@ -73,10 +73,10 @@ _NAMING = frozenset((Action.IDENTIFY, Action.MANUAL))
 """Effects of lines that show no member of a group."""
 
 _MAX_PIECES = 16
-"""Pieces of the last bytes, which are twice `KEPT_BYTES` at most."""
+"""Pieces of the last bytes; together they have at most twice `KEPT_BYTES`."""
 
 _HEAD_BYTES = 1_024
-"""Bytes of a line above, which is searched for a timestamp alone."""
+"""Bytes of a line above, searched only for a timestamp."""
 
 _ABOVE_BYTES = 1 << 15
 """Searched for the lines above."""
@@ -121,13 +121,13 @@ class ParserCounts:
     events: int = 0
     """Lines that a rule matches."""
     manual: int = 0
-    """Of these, lines of consumers whose partitions the application assigns: they have no group."""
+    """Among these, lines of consumers with partitions that the application assigns: no group."""
     undated: int = 0
     untimed: int = 0
     """Lines without a time, before any line with one: the file's last change dates them."""
     ran_back: int = 0
     ran_back_s: float = 0.0
-    """Longest step back within a stream, where every line has a time of its own."""
+    """Longest step back within a stream, if every line has a time of its own."""
     ahead: int = 0
     long: int = 0
 
@@ -162,7 +162,7 @@ class LineParser:
         self._named = ""  # the client of the line before
         self._repeated = RepeatedLines(share_lines(matchers), self.stamper)
         self._reader: DialectMatcher | None = None  # the one that has read the last line
-        self._news = False  # a line has told what else to search for, or what no more
+        self._news = False  # a line has changed the dialects to search for
         self._reads_next = 0  # lines behind one that continues, as far as another's lie between
         self._before: Pieces = ()  # the last bytes before the block that is searched
         self._timezone, self._has_looked = timezone, False
@@ -385,7 +385,7 @@ class LineParser:
             else:
                 raw = block[start:line_end]
                 entries = self.unwrapper.unwrap(raw, arrival_at)
-                if len(entries) > 1:  # what stands above an entry may be in the same line
+                if len(entries) > 1:  # the text above an entry may be in the same line
                     self._place = (block, begin, line_end, self._before, self._blocks)
                 for each in entries:
                     entry = each
@@ -578,7 +578,7 @@ class LineParser:
             host = next((host for name, host in self._hosts if client_id.startswith(name)), None)
             self._news = bool(shown) or host not in {None, self.family}
             self.enabled, self.family = self.enabled | shown, host or self.family
-        # Of whom a name alone is known may be a part of what speaks later: Connect's own consumers.
+        # A name alone shows no family: its consumer may be inside another client, as in Connect.
         if self.family is None and event.rule.action not in _NAMING:
             self.family, self._news = reading.family, True
         if self._news:

@@ -18,17 +18,18 @@ from msgspec import Meta
 from agent.sources.lines.timestamps import estimate_arrival
 
 BLOCK_BYTES = 256 << 10
-"""A block where many lines are a client's: the event loop waits 10 ms."""
+"""Size of a block if many lines are a client's: the event loop waits 10 ms."""
 LARGE_BLOCK_BYTES = 2 << 20
-"""A block at first, and where few lines are a client's: Python's own code leaves the CPU's cache
-between two of them. It holds the longest line, so a restart behind each block goes on."""
+"""Size of the first blocks, and of those with few lines of a client. Python's own code leaves the
+CPU's cache between two blocks, so few large ones are faster. A block holds the longest line, so
+that reading proceeds even if the agent is restarted after each block."""
 _MANY_LINES = 1 << 14
-"""Bytes a client's line, below which there are many."""
+"""Lines of a client are many if there is one in fewer bytes than this."""
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """Begin of a log that PowerShell's ``>`` wrote."""
 _HEAD_BYTES = 1024
 _WHOLE = 1 << 62
-"""Offset behind the end of a packed file, whose length is not known without unpacking it."""
+"""Offset after the end of a packed file: its length is not known without unpacking it."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_SUFFIX = ".gz"
 _PACKING_S = 2.0

@@ -65,7 +65,7 @@ _SPLUNK_FIELD = re.compile(
     re.DOTALL,
 )
 _SPLUNK_MARK = re.compile(r"</?sg\b[^>]*>")
-"""Marks of what the search has found."""
+"""Marks around the search's matches."""
 _XML_LEVEL = re.compile(r'<level>(\w+)</level>|level="(\w+)"')
 
 

@@ -18,7 +18,7 @@ STDIN = "-"
 _GZIP = b"\x1f\x8b"
 _BLOCK_BYTES = 1 << 20
 _HEAD_BYTES = 1 << 16
-"""Bytes in which the first time of a file is searched."""
+"""The first time of a file is searched in this many bytes."""
 
 _BASE_SUFFIXES = ("log", "out", "txt", "err", "json")
 """Suffixes before a rotation's number; `worker.1` alone is a name of its own."""
@@ -181,7 +181,7 @@ def _first_time(path: Path) -> float | None:
 
     try:
         data, arrival_at = next(_blocks(path), (b"", 0.0))
-    except SourceError:  # it is named where it is read
+    except SourceError:  # its reader reports it
         return None
     return find_first_time(data[:_HEAD_BYTES], arrival_at)
 

@@ -34,8 +34,8 @@ Matchers = tuple[DialectMatcher, ...]
 
 
 FoundAgain = tuple[int, float, Read | None]
-"""The end of a line that repeats an earlier one or its begin, its time, and who reads it; None: no
-expression finds it."""
+"""A line that repeats an earlier one or its begin: its end, its time, its matcher and event; None:
+no expression finds it."""
 
 
 class _KnownHead(NamedTuple):

@@ -28,7 +28,7 @@ def read_recording(
 
 
 Diagnose = Callable[[bytes, LineParser], Iterable[str]]
-"""Returns what a user must know of a log, from its first bytes and its parser at the end."""
+"""Returns a log's faults for the user, from its first bytes and its parser at the end."""
 
 
 def read_log(

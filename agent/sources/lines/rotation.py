@@ -150,7 +150,7 @@ class Follower:
         elif self._idle and not self._is_partial:
             if not self._look():
                 return None
-        elif not self._reading.is_unchanged():  # and has grown to where it was read already
+        elif not self._reading.is_unchanged():  # and has grown up to the place again
             self._follow_copy()
         while (chunk := self._block(now)) is None:
             if self._is_partial or not self._go_further():
@@ -294,7 +294,7 @@ class Follower:
     def _look_on(self, log: OpenLog, size: int, *, moved: bool) -> bool:
         """Return whether the file grew, or the one of ``size`` at the path succeeds it."""
         before = self._before if log.offset == 0 else None
-        if before is not None:  # the first bytes: which file they are in, the set tells
+        if before is not None:  # its first bytes: only the set shows the file that they are in
             if size == log.size == 0:
                 return False
             if before != NOTHING or moved or not self._is_folder_unchanged():
@@ -352,7 +352,7 @@ class Follower:
                 log.close()
         self._go_on(rest)
         if at is None:
-            self._before = before  # what is gone tells nothing of the files beside it
+            self._before = before  # a missing file says nothing about the files beside it
         return at is not None
 
     def _without_read(self, logs: Sequence[OpenLog]) -> list[OpenLog]:
@@ -455,7 +455,7 @@ def _older(path: Path, split: Split = rotation) -> dict[Path, int]:
 
     ``split`` knows the set's names.
     """
-    path = Path(os.path.realpath(path))  # a container's log is a link to where it is rotated
+    path = Path(os.path.realpath(path))  # a container's log is a link into the folder of the set
     mine = rotation(path)
     found = dict[Order, Path]()
     try:

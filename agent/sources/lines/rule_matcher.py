@@ -17,7 +17,7 @@ _CHOICE = re.compile(r"\(\?:([\w |]+)\)(?![*+?{])")
 _END = re.compile(r"(?<!\\)\$\Z")
 
 _HEAD_CHARS = 6
-"""Length of a text's head, by which the candidate rules are selected."""
+"""Length of a text's head; it selects the candidate rules."""
 
 _BEHIND = (
     r"(?=$|[\"'\t\n<>|\\)}`*^~\x1b]|#012|\]\]|;(?=\S|$)|[\],]{1,3}(?:$| \[)"

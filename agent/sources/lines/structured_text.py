@@ -51,7 +51,7 @@ _LEVEL = re.compile(
 )
 _LOGGER = re.compile(r"^[\w.-]{1,64}: ")
 _PROGRAM = re.compile(r"^[a-z][\w./-]{0,63}: (?=[a-z])")
-"""What charm's and others' loggers write before each message."""
+"""Prefix of each message by charm's and other loggers."""
 _SENDER = re.compile(r"^\([^()\n]{1,255}\): ")
 """Name, process and host that pino-pretty writes behind the level."""
 _JSON_TAIL = re.compile(r"\s(?=\{\")")

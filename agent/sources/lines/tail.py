@@ -103,7 +103,7 @@ class FileTail:
         self._tails: dict[str, StreamTail] = {}
         self._readers = {} if readers is None else readers
         self._is_shared = False
-        """Whether another source was found to read a file of this one, which is logged once."""
+        """Whether another source reads a file of this one: that is logged once."""
         self._restored: dict[str, StreamTail] = {}
         """Streams of the checkpoint that no scan has seen yet."""
         for stream, place in {**(position or {}), **_claim(orphans or {}, config.paths)}.items():

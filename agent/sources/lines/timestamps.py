@@ -25,7 +25,7 @@ from agent.sources.lines.time_zone import find_zone
 
 _HEAD_CHARS = 160
 _BEFORE_CHARS = 1_024
-"""Searched before a message whose time is not in the head of its line."""
+"""Searched before a message if its time is not in the head of its line."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTH_NUMBERS = {
     name[:length]: number
@@ -270,8 +270,8 @@ class TimestampReader:
         self._last_at: float | None = None
         self._day_first: bool | None = None
         self.begin = b""
-        """The last line up to its seconds, where a line that begins so has the same minute. What
-        follows the seconds must be that of a line with the same layout."""
+        """The last line up to its seconds; a line with the same begin has the same minute, if the
+        text after its seconds has the same layout."""
         self.layout: tuple[str, str | None] = ("", None)
         """Shape of the last line up to its seconds (each digit as 0), and its zone."""
 

@@ -115,7 +115,7 @@ class Overview:
 
     ongoing: Sequence[IncidentAnswer]
     ended: Sequence[IncidentAnswer]
-    """Ended within the last ten minutes: what nobody planned before the rest, the latest first."""
+    """Ended within the last ten minutes: unplanned ones preferred, the latest first."""
     also_ended: Sequence[IncidentAnswer]
     """The others, the latest first."""
     left_out: int

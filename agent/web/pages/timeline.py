@@ -22,7 +22,7 @@ NONE = RebalanceStatus.NONE
 WINDOWS_MIN = (5, 15, 60, 360, 1440)
 DEFAULT_MIN = 15
 _USED_SHARE = 0.9
-"""Part of a window that must hold what is shown, so that it does not begin at the edge."""
+"""The shown time takes this part of a window, so that it does not begin at the edge."""
 MAX_BARS = 1_200
 """Bars of one page; shorter ones of a busy lane are drawn as one."""
 BRACKET_ROWS = 10
@@ -31,7 +31,7 @@ _LEAST = 0.15
 _LETTER, _PADDING = 0.7, 1.5
 """Widths of a letter and of a label's margins on a wide screen, in percent."""
 NARROW = 8.0
-"""A bracket of a smaller width has its label beside it even where there is no room, in percent."""
+"""Width in percent. A narrower bracket has its label beside it even if there is no room."""
 _STEPS_S = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600)
 _TICKS_MAX = 7
 
@@ -102,7 +102,7 @@ class Bracket(NamedTuple):
     is_narrow: bool
     """Its label is beside it, as there is no room within."""
     label_at: float
-    """Where its label begins, or ends if late."""
+    """Place of its label's begin, or of its end if late."""
     has_label: bool
     """Of too many at once, the last ones have none."""
 

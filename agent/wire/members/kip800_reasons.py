@@ -73,7 +73,7 @@ CODES = frozenset(status for _, status in _FIXED if status) | {
 }
 """The codes that a join's reason can set."""
 OF_TOPICS = {RebalanceStatus.METADATA_CHANGED, RebalanceStatus.SUBSCRIPTION_CHANGED}
-"""Codes of changed topics, which no reason names."""
+"""Codes of changed topics: no reason names the topics."""
 _DROPPED = {"consumer poll timeout has expired.", "worker poll timeout has expired."}
 
 

@@ -19,7 +19,7 @@ class JobMetrics(Collector):
 
     done: IngestProgress
     behind: Callable[[], Mapping[str, int]]
-    """What the latest batch of each source left."""
+    """Backlog after the latest batch of each source."""
 
     def collect(self) -> Iterator[Metric]:
         """Return the current values."""

@@ -23,7 +23,7 @@ MIN_DAYS = 2
 """A change is believed from its second day on; the first day of a history is no rate."""
 _ORDERS = 2_000
 _TAIL = 100
-"""Where no random order is as likely, the most likely ones show how fast the rest becomes rare."""
+"""If no random order is as likely, this many of the most likely orders give the estimate."""
 _ENOUGH = 20
 """As many orders give a share of their own."""
 _RECENT_SPLITS = 7
@@ -61,7 +61,7 @@ class ChangePoint:
 class _DailyCounts:
     counts: _Numbers
     shares: _Numbers
-    """What each day has of a constant rate; 1 on the average."""
+    """Share of each day in a constant rate; 1 on the average."""
     weekdays: _Places
     """Days of one number may change places."""
 

@@ -25,9 +25,9 @@ _ORDER = (
     *("consumer.session.timeout.ms", "share.session.timeout.ms", "streams.session.timeout.ms"),
     *("software", "version", "image", "incident", "members", "partitions", "assignors"),
 )
-"""Changes of equal number: what people did comes before what follows from it; others are last."""
+"""Order of changes with equal numbers: people's actions, then their consequences, then others."""
 LEVEL_OF_ALL, _LEVEL_OF_GROUPS = 0.03, 0.02
-"""Reports that name a change where there is none: 5 % at most, as these add up to."""
+"""Levels of significance. Together, at most 5 % of the reports name a change without one."""
 _MIN_VANISHED = timedelta(days=2)
 """A group without a record on the last day alone may only be quiet."""
 _Subject = tuple[str, str]
@@ -52,7 +52,7 @@ class News:
     lost_after_s: float | None = None
     p_value: float | None = None
     then: tuple[str, ...] = ()
-    """What else changed at that time."""
+    """Other changes at that time."""
 
     @property
     def weight(self) -> float:

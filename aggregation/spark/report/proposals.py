@@ -65,7 +65,7 @@ class Proposal:
     unread_avoided_s: float | None
     confidence: str
     text: str
-    """What it would have avoided, in the sentence that `explain`, pages and alerts have, too."""
+    """Its savings in one sentence, the same as in `explain`, pages and alerts."""
     incidents: tuple[str, ...] = ()
     """Ids of the incidents that it rests on."""
     members: tuple[str, ...] = ()

@@ -48,7 +48,7 @@ class Report:
     proposals: Sequence[Proposal]
     """Those of all groups, the most useful first."""
     days_without: int = 0
-    """Days of the period of which no agent has a record."""
+    """Days of the period without a record of any agent."""
 
     @property
     def title(self) -> str:
