@@ -1,16 +1,17 @@
-"""A soak: real clients with random faults, one agent on their logs and on the wire.
+"""A soak: real clients with random faults, and one agent that reads their logs and their traffic.
 
-Consumers and Streams applications. At the end each one's transitions are compared with its oracle,
-which is its own DEBUG log; so are those that a replay of the INFO logs alone tells. Prints
-precision and recall of both, and how the agent's memory grew; the exit code is 1 where the agent's
-are not both 1.0, or, in ten minutes or more, its memory goes on growing. Then, and
-where the logs alone are not both 1.0, logs and records are kept.
+The clients are consumers and Streams applications. At the end, the agent's transitions of each
+client are compared with an oracle: the codes that follow from the client's own DEBUG log. The
+transitions of a replay of the INFO logs alone are compared, too. The soak prints precision and
+recall of both, and the growth of the agent's memory. The exit code is 1 if the agent's precision or
+recall is below 1.0, or if its memory still grows in a soak of ten minutes or more. In these cases,
+and if the logs alone are below 1.0, the folder with logs and records is kept.
 
-With --tries 2 a soak that misses by no more than one in a thousand is printed and followed by
-another one, which must hold.
+With --tries 2 a soak with at most one wrong transition in a thousand is printed and followed by
+another soak, which must be exact.
 
-With --keep there is a tape too, of what the agent's sources told, and --again DIR --orders N tells
-it to a tracker in N other orders of arrival, each of which must be 1.0.
+With --keep the signals of the agent's sources are recorded, too. Then --again DIR --orders N
+applies them to a tracker in N other orders of arrival; each order must give 1.0.
 """
 
 import json
@@ -50,18 +51,18 @@ from tests.soak.tape import read, retold
 
 _SETTLE_S = 30.0
 _READ_S = 5.0
-"""What the members have logged is read by then."""
+"""Time for the agent to read the members' last log lines."""
 _SLOPE_MAX_MIB_PER_H = 20.0
 _SLOPE_MINUTES = 10.0
-"""In less the agent still warms up."""
+"""In a shorter soak the agent's memory still grows to its normal size."""
 _WARM_UP = 0.5
-"""Of the soak's length; memory is looked at behind it. Members that are gone stay for 5 minutes."""
+"""Share of the soak's length; memory is measured after it. A departed member stays for 5 min."""
 _MEMBERS_A_HAND = 8
-"""So many members bear their faults one after the other."""
+"""Members of one worker thread, which gives them their faults one after the other."""
 _PAST_ROUNDS, _PAST_PIECE = 12_000, 500
 """Of two records each; the agent keeps 20,000 (agent/hub/recent_records.py)."""
 _PAST_CLIENT = f"past-StreamThread-1-consumer-{'0' * 36}"
-"""So long that its records are as large as those of the soak."""
+"""A long name, so that its records are as large as those of the soak."""
 _QUIET_LINE = "[2026-01-01 00:00:00,000] INFO nothing that matters (soak)\n"
 _QUIET_LINES = 2000
 """The agent keeps 64 KiB of each log, for settings (agent/sources/logs/consumer_config.py)."""
@@ -70,7 +71,7 @@ _LOOK_S = 1.0
 _TOLD_ABOUT = 3
 _WIDTH = 200
 _NEARLY = 0.999
-"""Of 1: one race in thousands of transitions; what is broken is farther off."""
+"""A soak above this may have missed one race in thousands of transitions; a bug is worse."""
 
 _RUN, _CLIENTS, _TAPE = "run.json", "clients", "tape.jsonl"
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -126,16 +127,19 @@ def main(
 
 
 def _tell(found: Found, folder: Path, stack: ExitStack) -> None:
-    """Print what was found; where it does not hold, keep the folder and say where and what."""
+    """Print the results; if they are not exact, keep the folder and print the differences."""
     click.echo(json.dumps(found, indent=1))
     if not (_holds(found) and _is_exact(found["logs_alone"])):
-        stack.pop_all()  # it can be looked at
+        stack.pop_all()  # keep the folder for a person to look at
         click.echo(f"kept: python -m tests.soak --again {folder}", err=True)
         _tell_about(found["differences"] or found["logs_alone"]["differences"], folder)
 
 
 def _tell_about(differing: Sequence[Found], folder: Path) -> None:
-    """Print what stands near the first of them, last of all: CI shows the end of its output."""
+    """Print the records and log lines near the first differences, then the differences.
+
+    The differences are last because CI shows the end of the output.
+    """
     rows = spooled(folder / "agent" / "state" / "spool")
     for each in differing[:_TOLD_ABOUT]:
         click.echo(f"about {each}", err=True)
@@ -234,7 +238,7 @@ def _in_other_orders(folder: Path, debug_logs: list[Path], orders: int) -> list[
 
 
 def _fill(agent: AgentProcess, past: Path) -> None:
-    """Let the agent have all records that it keeps, so that it is as large as it gets."""
+    """Give the agent as many records as it keeps, so that its memory has its full size."""
     for end in range(_PAST_PIECE, _PAST_ROUNDS + 1, _PAST_PIECE):
         with past.open("ab") as log:
             for generation in range(end - _PAST_PIECE, end):
@@ -249,7 +253,7 @@ def _has_told(agent: AgentProcess, rounds: int) -> bool:
 def _live(
     members: Sequence[Member], agent: AgentProcess, minutes: float, seed: int
 ) -> tuple[list[tuple[float, float]], int]:
-    """Let several hands do harm until the time is over, each to members of its own."""
+    """Cause faults until the time is over, in several threads with members of their own."""
     process, begun_s = psutil.Process(agent.process.pid), time.monotonic()
     ended, memory = Event(), list[tuple[float, float]]()
     hands = -(-len(members) // _MEMBERS_A_HAND)
@@ -283,7 +287,7 @@ def _harm(members: Sequence[Member], chance: random.Random, ended: Event) -> int
 
 
 def _slope(memory: list[tuple[float, float]]) -> float:
-    """Return MiB an hour behind the warm-up; 0 where there are too few looks."""
+    """Return the growth after the warm-up in MiB an hour; 0 if there are too few samples."""
     behind = memory[int(len(memory) * _WARM_UP) :]
     if len(behind) < 3:
         return 0.0

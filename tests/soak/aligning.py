@@ -1,7 +1,9 @@
-"""What two sequences of codes have in common, exactly: a guess misleads among so many 0, 1, 0, 1.
+"""The longest common subsequence of two sequences of codes, and their differences.
 
-The length is Hyyrö's bit-parallel one ("Bit-parallel LCS-length computation revisited", 2004): half
-a millisecond for 500 codes. Where the differences are is asked for rarely, and takes a table.
+The result is exact: a heuristic fails with many repeated codes such as 0, 1, 0, 1. The length is
+computed by Hyyrö's bit-parallel algorithm ("Bit-parallel LCS-length computation revisited", 2004):
+half a millisecond for 500 codes. The places of the differences are needed rarely; they take a
+table.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +24,7 @@ def in_common(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def differences(one: Sequence[int], other: Sequence[int]) -> Iterator[tuple[slice, slice]]:
-    """Yield which parts of both are not in common, in order."""
+    """Yield the parts of both sequences that are not in common, in order."""
     pairs = [(-1, -1), *_pairs(one, other), (len(one), len(other))]
     for (before, there_before), (behind, there_behind) in pairwise(pairs):
         parts = slice(before + 1, behind), slice(there_before + 1, there_behind)

@@ -1,4 +1,4 @@
-"""What an answer's error, or a reason to join, is among the codes of KAFKA-12472."""
+"""The codes of KAFKA-12472 for a response's error and for a reason to join."""
 
 import re
 
@@ -26,12 +26,12 @@ _OWN_REASONS = (
 
 
 def error_of(body: str) -> int:
-    """Return the first error that is none but 0: a commit's stand by partition."""
+    """Return the first error other than 0, else 0: a commit's response has one by partition."""
     return next((int(found) for found in _ERROR.findall(body) if found != "0"), 0)
 
 
 def code_of(body: str) -> int:
-    """Return what the reason in a body raises; 0 if it is one of the client's own."""
+    """Return the code that the reason in a body raises; 0 for a reason without a cause."""
     match = _REASON.search(body)
     reason = "" if match is None else match[1]
     for text, code in _RAISED_BY_REASON:

@@ -1,4 +1,4 @@
-"""One consumer of a DEBUG log, by what it sends and is answered."""
+"""One consumer in a DEBUG log: its status, from its requests and their responses."""
 
 import re
 from typing import TYPE_CHECKING
@@ -17,10 +17,10 @@ PROBE = 11
 _ANSWERED_BY = {"SYNC_GROUP": (0, 1, 3, 4, 9, REVOKE), "JOIN_GROUP": (2, 3, 9)}
 _ANSWERED_IN_GROUP = (1, 3, 4)
 _DOUBT_S, _THREAD_DOUBT_S = 16.0, 600.0
-"""Twice the `max.poll.interval.ms` of the soak's consumers, and Streams' own: what nothing has
-confirmed for so long may be lost; a probing rebalance's, for so long behind when it is due."""
+"""Twice the `max.poll.interval.ms` of the soak's consumers, and of Streams. A status that nothing
+has confirmed for this long may be lost; 11 (probing), this long after its rebalance is due."""
 _DOUBT_AGAIN_S, _LOOKED_S = 30.0, 2.0
-"""An agent looks for what is stale once a second: at first it may be lost between any two lines."""
+"""An agent searches for stale statuses once a second: one may be lost between any two lines."""
 _DROPPED, _ASKED, _SUBSCRIBED = 5, 6, 8
 _DROP = "poll timeout has expired"
 
@@ -36,7 +36,7 @@ class Client:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Take another consumer of that name: its requests are numbered anew."""
+        """Reset the state for another consumer with this name: its requests count from 0 again."""
         self.waits_for_sync = self._is_out = False
         self._left_at = self._last = -1
         self._left: Left | None = None
@@ -45,12 +45,12 @@ class Client:
         self._subscribed: tuple[str, frozenset[str]] | None = None
 
     def end(self) -> None:
-        """Leave behind what is in flight."""
+        """Give up the requests in flight: the process has ended."""
         for number, api in [*self._in_flight.items()]:
             self.give_up(number, api)
 
     def is_in_doubt(self, at: float) -> bool:
-        """Tell, at first always, whether what it holds was not confirmed for long."""
+        """Return whether its status or follow-up may be lost: nothing has confirmed it for long."""
         is_held = self.demand or self.status not in {0, _DROPPED}
         if not is_held or at < self._doubtful_at:
             return False
@@ -60,11 +60,11 @@ class Client:
 
     @property
     def has_owned(self) -> bool:
-        """Whether it owned partitions as it joined."""
+        """Whether it owned partitions at its last join."""
         return any(self._owned.values())
 
     def revoke(self) -> None:
-        """Take an assignment that lacks what it owned."""
+        """Raise RevocationNeeded (10): the assignment lacks partitions that it owned."""
         self._raise(REVOKE)
 
     def ask(self, api: str, number: int, body: str) -> None:
@@ -89,10 +89,10 @@ class Client:
             self._raise(self._resubscribe(body))
 
     def _resubscribe(self, body: str) -> int:
-        """Return 8 where a member joins again with other topics.
+        """Return SubscriptionChanged (8) if a member joins again with other topics, else 0.
 
-        It may have subscribed while a join was under way that another cause repeats: then no reason
-        names it, and a log may have shown that other cause alone.
+        It may have subscribed during a join that is repeated for another cause. Then the join's
+        reason does not name the subscription, and the log may show only the other cause.
         """
         before, self._subscribed = self._subscribed, subscribed(body)
         if before is None or self._subscribed is None or before[0] != self._subscribed[0]:
@@ -101,7 +101,11 @@ class Client:
         return 0 if is_same or not self._process.is_changed(self._client_id) else _SUBSCRIBED
 
     def cancel(self, number: int, api: str) -> None:
-        """Give a request up; the wire alone may have told the round's end, which masks no more."""
+        """Give a request up: the client has cancelled it.
+
+        Its response may still have passed the wire. If it was a SyncGroup response, the wire has
+        reported the end of the rebalance, and the status is 0 for the agent.
+        """
         self.give_up(number, api)
         is_sync = api == "SYNC_GROUP" and self.status > 0
         if is_sync and not self._process.is_unanswered(self._client_id):
@@ -151,18 +155,18 @@ class Client:
             self._process.follow(self._client_id)
 
     def demands(self, body: str) -> bool:
-        """Tell whether an assignment demands another rebalance."""
+        """Return whether an assignment requires another rebalance."""
         return self._revokes(body) or assigned(body)[1].demand != 0
 
     def _revokes(self, body: str) -> bool:
-        """Tell whether an assignment lacks what the member owned as it joined."""
+        """Return whether an assignment lacks partitions that the member owned at its join."""
         protocol, got = assigned(body)
         return bool(self._owned.get(protocol, frozenset()) - got.partitions)
 
     def _cross(self, code: int | None) -> None:
-        """Take an answer that came behind a leave, if it would have moved what was there.
+        """Note a response that came after a leave, if it would have changed the status before it.
 
-        However long it was under way: one that is stuck reads it when it polls again.
+        The response may be late by any time: a member that is stuck reads it at its next poll.
         """
         if code is None or self._left is None:
             return
@@ -194,7 +198,7 @@ class Client:
         return self._asked_at > 0 and self._process.at - self._asked_at <= CROSSING_S
 
     def settle(self) -> None:
-        """Come to rest, or let the instance know that nothing is demanded of it any more."""
+        """Go to status 0; without a status, only update the instance: its follow-up is over."""
         if self.status:
             if self._has_just_asked() and self._has_other_cause:
                 self._process.lives.delay(self._client_id)
@@ -209,6 +213,6 @@ class Client:
 
 
 def instance_of(client_id: str) -> str | None:
-    """Return the name of the Streams instance that a client is a thread of."""
+    """Return the name of the Streams instance of a thread's client id; None: it is no thread."""
     match = _THREAD.fullmatch(client_id)
     return None if match is None else match["instance"]

@@ -1,4 +1,4 @@
-"""What was found beside what the oracle wants, as numbers."""
+"""Comparison of the agent's transitions with the oracle's, in numbers."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ from tests.soak.nearby import seconds
 from tests.soak.oracle import codes
 
 _AHEAD = 2
-"""Of one client a kill leaves so many questions open."""
+"""Questions that the kill of one client leaves open."""
 _SHOWN = 4
 _AS_SIGNAL = {"late", "masked"}
 
@@ -28,13 +28,17 @@ Fates = dict[Question, bool]
 
 
 def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> Row:
-    """Return how many transitions are wanted and found, with precision and recall.
+    """Return the numbers of wanted and found transitions, precision, recall, and differences.
 
-    And what differs, which it prints too. Of what the oracle leaves open: ``asked`` is how many
-    questions of killed processes, ``crossed`` how many causes were met before what masks them in
-    the client's own log, or before those of another thread that was read first, ``unread`` how many
-    were told of answers to requests that the client had given up, ``late`` how many are a signal,
-    because the wire had told the end of their round, or a higher cause.
+    The differences are printed, too. The other numbers are those of cases that the oracle leaves
+    open:
+
+    - ``asked``: questions about the ends of killed processes.
+    - ``crossed``: causes that the wire reported before the higher code that masks them in the
+      client's own log, or before another thread's cause that was logged first.
+    - ``unread``: transitions by responses to requests that the client had given up.
+    - ``late``: causes that are a record of kind ``signal``, because the wire had already reported
+      the end of their rebalance or a higher cause.
     """
     counts, differing = Counter[str](), list[Row]()
     got = [row for row in rows if row["kind"] == "transition"]
@@ -79,7 +83,7 @@ def compared(debug_logs: Sequence[Path], rows: Sequence[Row], of: str) -> Row:
 
 
 def replayed(folder: Path) -> list[Row]:
-    """Return what the INFO logs alone tell."""
+    """Return the records of a replay of the INFO logs alone."""
     command = [sys.executable, "-P", "-m", "agent", "replay", "--source", "logs"]
     done = subprocess.run(
         [*command, *sorted(folder.glob("*.log"))], capture_output=True, text=True, check=True
@@ -88,9 +92,9 @@ def replayed(folder: Path) -> list[Row]:
 
 
 def _as_met(lines: list[Line], found: Codes) -> tuple[list[Line], int]:
-    """Return the lines, and how many answers had to be moved to where the wire may have met them.
+    """Return the lines in the wire's order, and the number of responses that were moved for it.
 
-    An answer is moved where that alone explains a difference of what was found.
+    A response is moved only if no other change explains a difference.
     """
     moved = 0
     while True:
@@ -106,7 +110,7 @@ def _as_met(lines: list[Line], found: Codes) -> tuple[list[Line], int]:
 
 
 def _differences(lives: Lives, found: Codes) -> list[float]:
-    """Return when there was something else than was found, or beside it."""
+    """Return the times of the differences and of their neighbours (Unix seconds)."""
     times = list[float]()
     for name, wanted in lives.got.items():
         for part, _ in differences(wanted, found.get(name, [])):
@@ -115,7 +119,10 @@ def _differences(lives: Lives, found: Codes) -> list[float]:
 
 
 def _fates(lines: Sequence[Line], found: Codes) -> Fates:
-    """Return the answers with which the lines fit best, as far as changing some at once tells."""
+    """Return the answers to the open questions that give the fewest mistakes.
+
+    The search is greedy: it changes the answers to `_AHEAD` questions at a time.
+    """
     fates: Fates = {}
     wrong = _mistakes(codes(lines, fates).got, found)
     is_better = True
@@ -133,7 +140,10 @@ def _fates(lines: Sequence[Line], found: Codes) -> Fates:
 
 
 def _others(lines: Sequence[Line], fates: Fates, number: int, ahead: int) -> Iterator[Fates]:
-    """Yield all other answers to some questions, from that number on, and to what they lead to."""
+    """Yield all combinations of answers to the next ``ahead`` questions from ``number`` on.
+
+    An answer may lead to further questions; these count as well.
+    """
     questions = codes(lines, fates).questions
     if ahead == 0 or number >= len(questions):
         yield fates
@@ -145,9 +155,9 @@ def _others(lines: Sequence[Line], fates: Fates, number: int, ahead: int) -> Ite
 def _with_possible(
     lives: Lives, found: Codes, signals: Counter[tuple[str, int]], *, has_wire: bool
 ) -> tuple[Codes, Counter[str]]:
-    """Return what is wanted, with what may have been told and was; and how much that is.
+    """Return the wanted codes, changed by each possible case that was found; and their numbers.
 
-    What is late is one of the ``signals``, or has an end of its own.
+    A late cause must be one of the ``signals``, or have an end of its own.
     """
     wanted: Codes = {name: list(got) for name, got in lives.got.items()}
     taken, added = Counter[str](), Counter[str]()
@@ -167,7 +177,7 @@ def _with_possible(
 
 
 def _instead(possible: Possible, got: list[int], place: int) -> list[list[int]]:
-    """Return what may have been told instead; of what is late or masked, as a signal first."""
+    """Return the alternatives to ``got``; for a late or masked cause first that of a signal."""
     if possible.why in _AS_SIGNAL:
         instead = [[*got[:place], *got[place + 1 :]]]
         if possible.why == "late":  # or it began and ended behind the end
@@ -175,7 +185,7 @@ def _instead(possible: Possible, got: list[int], place: int) -> list[list[int]]:
         return instead
     highest, behind = max(possible.codes), place
     while behind < len(got) and 0 < got[behind] <= highest:
-        behind += 1  # masked by what the client has not read, or has read later
+        behind += 1  # masked by a code that the client has not read, or has read later
     return [[*got[:place], *possible.codes, *got[end:]] for end in {place, behind}]
 
 
@@ -189,7 +199,7 @@ def _wrong(wanted: Sequence[int], found: Sequence[int]) -> int:
 
 
 def _differing(wanted: Sequence[int], found: Sequence[int], times: list[float]) -> Iterator[Row]:
-    """Yield what differs and where; ``from`` and ``to`` are of what was found next to it."""
+    """Yield the differences; ``from`` and ``to`` are the times of the found codes beside each."""
     for part, there in differences(wanted, found):
         beside = times[max(0, there.start - 1) : there.stop + 1]
         yield {
@@ -203,6 +213,6 @@ def _differing(wanted: Sequence[int], found: Sequence[int], times: list[float]) 
 
 
 def is_of(client_id: str, log: Path) -> bool:
-    """Tell whether a client, a thread or an instance is of the process that has written a log."""
+    """Return whether a client, a thread or an instance is of the process that wrote a log."""
     name = log.name.removesuffix(".log.debug")
     return client_id == name or client_id.startswith(f"{name}-StreamThread-")

@@ -1,9 +1,9 @@
-"""Answers to two threads of one process that were read in another order than they were given.
+"""Responses to two threads of one process that may have passed the wire in another order.
 
-Each thread has a connection of its own. An answer passes the wire some time between the request
-and the client's reading of it: whose answer was first is known only where one was read before the
-other was asked for. Else a Streams instance, which is the largest of its threads, may have met them
-in either order. What one client has read and asked keeps its order.
+Each thread has a connection of its own. A response passes the wire at some time between the
+request and the client's reading of it. So the order of two threads' responses is known only if one
+was read before the request of the other. Else both orders are possible for the Streams instance,
+whose status is the max of its threads. The order of one client's requests and responses is fixed.
 """
 
 import re
@@ -14,13 +14,14 @@ from tests.soak.debug_log import BEGINNING, Line
 _BEATS = {"HEARTBEAT", "OFFSET_COMMIT"}
 _IS_ERROR = re.compile(r"errorCode=-?[1-9]")
 _NEAR_S = 30.0
-"""So far from a difference its cause is looked for: request.timeout.ms."""
+"""The cause of a difference is searched within this: request.timeout.ms."""
 
 
 def other_orders(lines: Sequence[Line], near: Sequence[float]) -> Iterator[list[Line]]:
-    """Yield each order in which one answer was met before others that were read before it.
+    """Yield each possible order with one response moved before others that were read before it.
 
-    Only of answers that may change something and were read about one of the instants ``near``.
+    Only responses that may change a status are moved, and only those read near one of the instants
+    ``near`` (Unix seconds).
     """
     for number, line in enumerate(lines):
         if _may_change(line) and any(abs(line.at - at) < _NEAR_S for at in near):
@@ -36,13 +37,13 @@ def _may_change(line: Line) -> bool:
 
 
 def _earliest(lines: Sequence[Line], number: int) -> int:
-    """Return the first place where the answer with that number may stand."""
+    """Return the earliest possible place of the response with that number."""
     places = range(number - 1, -1, -1)
     return next((place + 1 for place in places if _holds(lines[place], lines[number])), 0)
 
 
 def _holds(earlier: Line, answer: Line) -> bool:
-    """Tell whether an answer was surely met behind an earlier line."""
+    """Return whether a response certainly passed the wire after an earlier line."""
     if earlier.client_id != answer.client_id:
         return earlier.what == BEGINNING
     is_beat = earlier.what == "Sending" and earlier.api in _BEATS

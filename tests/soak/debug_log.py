@@ -1,8 +1,8 @@
-"""The lines of a Java client's DEBUG log that count, in the order in which they stand.
+"""The relevant lines of a Java client's DEBUG log, in their order.
 
-The client prints every request and answer (NetworkClient at DEBUG, Kafka 3.9 and newer). Of its
-other lines count what was asked of it, a request that it gave up, and an answer that it did not
-take. The soak writes a line of its own where a process begins.
+The client prints every request and response (NetworkClient at DEBUG, Kafka 3.9 and newer). Three
+other kinds of lines are relevant: a reason to join, a request that the client gave up, and a
+response that it did not apply. The soak writes a line of its own at the begin of a process.
 """
 
 import re
@@ -45,14 +45,14 @@ _REASONS = {"Followed up": "triggered followup", "Expired": EXPIRED}
 JOINS = {"JOIN_GROUP", "SYNC_GROUP"}
 IN_GROUP = JOINS | {"HEARTBEAT", "OFFSET_COMMIT", "LEAVE_GROUP"}
 _NEAR = 100
-"""Lines between an answer and that it was not taken are fewer."""
+"""A limit on the lines between a response and the line that it was not applied."""
 
 
 class Line(NamedTuple):
-    """What counts of one line.
+    """The relevant part of one line.
 
-    ``what`` is Sending, Received, Unheeded (received, but never taken up), a name among `_OTHERS`,
-    or the soak's own.
+    ``what`` is Sending, Received, Unheeded (received, but never applied), a name among `_OTHERS`,
+    or `BEGINNING`.
     """
 
     what: str
@@ -64,20 +64,20 @@ class Line(NamedTuple):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it moves nothing: a heartbeat or a commit, or that all is well."""
+        """Whether it changes no status: a heartbeat or commit, or its response without error."""
         is_routine = self.api in IN_GROUP - JOINS - {"LEAVE_GROUP"}
         return is_routine and self.what in {"Sending", "Received"} and not error_of(self.body)
 
     def without_assignment(self) -> "Line":
-        """Return a sync's answer as if it had assigned nothing."""
+        """Return a SyncGroup response without its assignment."""
         return self._replace(body=self.body.partition(", assignment=")[0])
 
 
 def read(log: Path, *, of_log: bool = False) -> list[Line]:
-    """Return the lines that count; those assignments marked that the client never took up.
+    """Return the relevant lines; assignments that the client never applied are "Unheeded".
 
-    It had stopped polling, or had another subscription by then. A log does not show them, so
-    ``of_log`` leaves them out.
+    The client had stopped polling, or had another subscription by then. Its INFO log does not show
+    such assignments, so ``of_log`` removes them.
     """
     out = list[Line]()
     with log.open() as lines:
@@ -110,7 +110,7 @@ def _marked(lines: list[Line]) -> list[Line]:
 
 
 def _forget_expiry(lines: list[Line], client_id: str) -> None:
-    """Drop what a leave says too."""
+    """Remove the line of an expired poll timeout: the leave after it has the same reason."""
     for number in range(len(lines) - 1, max(-1, len(lines) - _NEAR), -1):
         if lines[number].client_id == client_id:
             if lines[number].what == "Expired":
@@ -119,7 +119,7 @@ def _forget_expiry(lines: list[Line], client_id: str) -> None:
 
 
 def _mark(lines: list[Line], client_id: str) -> None:
-    """Note of a client's last sync that its heartbeat thread had left the group meanwhile."""
+    """Mark a client's last SyncGroup response: the heartbeat thread had left the group before."""
     for number in range(len(lines) - 1, max(-1, len(lines) - _NEAR), -1):
         line = lines[number]
         if (line.what, line.api, line.client_id) == ("Received", "SYNC_GROUP", client_id):

@@ -1,7 +1,7 @@
-"""What members embed in JoinGroup and SyncGroup, from the numbers that Java prints for bytes.
+"""Subscriptions and assignments in JoinGroup and SyncGroup, from the numbers that Java prints.
 
-Layouts: ConsumerProtocolSubscription.json and ConsumerProtocolAssignment.json, and of Streams'
-AssignmentInfo.java its end alone, which is the time of the next rebalance since version 7.
+Layouts: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json, and the end of
+Streams' AssignmentInfo.java: since version 7 it is the time of the next rebalance.
 """
 
 import re
@@ -19,12 +19,12 @@ _REVOKE, _PROBE = 10, 11
 
 
 class Assignment(NamedTuple):
-    """What a member got. ``demand`` is 10 or 11 where Streams wants another rebalance, else 0."""
+    """A member's assignment. ``demand`` is 10 or 11 if Streams needs another rebalance, else 0."""
 
     partitions: Partitions
     demand: int
     due: float = 0.0
-    """When that is wanted, in Unix seconds; 0 is at once, or never."""
+    """Time of that rebalance in Unix seconds; 0: at once, or never."""
 
 
 _NOTHING = Assignment(frozenset(), 0)
@@ -54,18 +54,18 @@ class _Reader:
 
 
 def owned(body: str) -> dict[str, Partitions]:
-    """Return what a member still has when it joins, by protocol."""
+    """Return the partitions that a member owns at its join, by protocol."""
     return {name: _owned(metadata) for name, metadata in _PROTOCOL.findall(body)}
 
 
 def subscribed(body: str) -> tuple[str, frozenset[str]] | None:
-    """Return the id of a member that joins again, and the topics to which it subscribes."""
+    """Return the id of a member that joins again, and its topics; None for a first join."""
     member, protocol = _MEMBER_ID.search(body), _PROTOCOL.search(body)
     return None if member is None or protocol is None else (member[1], _topics(protocol[2]))
 
 
 def assigned(body: str) -> tuple[str, Assignment]:
-    """Return the protocol of an assignment, and what a member got from a sync."""
+    """Return the protocol and the assignment in a SyncGroup response."""
     match = _ASSIGNED.search(body)
     return ("", _NOTHING) if match is None else (match[1], _given(match[2]))
 

@@ -1,17 +1,17 @@
-"""What became of the clients and instances of a log, and what may have been told beside it."""
+"""The codes of the clients and instances of a log, and the possible deviations from them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 _UNREAD = 50
-"""Requests that are in flight at once, and their codes, are fewer."""
+"""More than the requests in flight at once, times their codes."""
 CROSSING_S = 2.0
-"""An answer is under way for less, and a log is read within a second."""
+"""A response takes less time than this, and a log is read within a second."""
 
 
 class Question(NamedTuple):
-    """What a log does not tell: asked at a line, of a client, or of all of a process."""
+    """A fact that a log does not show, at one line: about a client, or about the whole process."""
 
     line: int
     client_id: str
@@ -19,21 +19,23 @@ class Question(NamedTuple):
 
 
 class Possible(NamedTuple):
-    """What may have been told before what stands at ``position``, by another source.
+    """Codes that another source may have reported before the code at ``position``.
 
-    Or, where it is ``late`` or ``masked``, what stands there and may be a signal.
+    If ``why`` is ``late`` or ``masked``, it is the code at ``position``, and it may be recorded as
+    a ``signal`` instead.
     """
 
     why: str
-    """``crossed``: the code there masks it here, or was a leave; ``unread``: the client gave the
-    request up; ``late``: the round's end came at once; ``masked``: a higher cause did."""
+    """``crossed``: the code at ``position`` masks it in the log, or is a leave. ``unread``: the
+    client gave up the request. ``late``: the end of the rebalance followed at once. ``masked``: a
+    higher cause followed at once."""
     name: str
     position: int
     codes: tuple[int, ...]
 
 
 class Left(NamedTuple):
-    """A leave: where all were, the client's status, and the leave's own code."""
+    """A leave: the positions of client and instance, the client's status, and the leave's code."""
 
     position: dict[str, int]
     status: int
@@ -41,12 +43,12 @@ class Left(NamedTuple):
 
 
 class Lives:
-    """What became of all clients and instances of a log."""
+    """The codes of all clients and instances of a log."""
 
     def __init__(self) -> None:
         self.got = defaultdict[str, list[int]](list)
         self.times = defaultdict[str, list[float]](list)
-        """When each of `told` was."""
+        """Time of each code in `got` (Unix seconds)."""
         self.possible = list[Possible]()
         self.questions = list[Question]()
         """In the order in which they were asked."""
@@ -56,21 +58,21 @@ class Lives:
         self.times[name].append(at)
 
     def mask(self, name: str, code: int, at: float) -> None:
-        """Take a cause that a higher code hides."""
+        """Note a cause that a higher code hides."""
         if code and self.got[name] and at - self.times[name][-1] <= CROSSING_S:
             self.possible.append(Possible("crossed", name, len(self.got[name]) - 1, (code,)))
 
     def cross(self, position: Mapping[str, int], codes: tuple[int, ...]) -> None:
-        """Take an answer that crossed what stands there."""
+        """Note a response that another source may have reported before the codes at a position."""
         self.possible += [Possible("crossed", name, at, codes) for name, at in position.items()]
 
     def delay(self, name: str, why: str = "late") -> None:
-        """Take the last cause as one that the end of its round, or a higher one, has overtaken."""
+        """Note that the wire may have reported an end or a higher cause before the last cause."""
         got = self.got[name]
         self.possible.append(Possible(why, name, len(got) - 1, (got[-1],)))
 
     def give_up(self, name: str, codes: Iterable[int]) -> None:
-        """Take a request that the client does not wait for any more."""
+        """Note a request that the client does not wait for any more."""
         position = len(self.got[name])
         unread = [Possible("unread", name, position, (code,)) for code in codes]
         self.possible += [each for each in unread if each not in self.possible[-_UNREAD:]]

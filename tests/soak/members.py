@@ -1,4 +1,4 @@
-"""Who lives in a soak, and what may befall them: consumers, instances of Streams applications."""
+"""The members of a soak and their faults: consumers and instances of Streams applications."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ _APPLICATIONS: tuple[Mapping[str, str], ...] = (
 
 
 class Population(NamedTuple):
-    """How many live in a soak: consumers, and instances of Streams applications."""
+    """Numbers of consumers and of instances of Streams applications, and their versions."""
 
     consumers: int
     instances: int
@@ -80,18 +80,18 @@ class Fleet(Clients):
 
 
 class Member(Protocol):
-    """A process, through its lives."""
+    """A client that may be stopped and started again."""
 
     client_id: str
     driver: Driver
     BEARS: ClassVar[tuple[str, ...]]
 
     def suffer(self, what: str, chance: random.Random) -> None:
-        """Do or bear something; it is over when this returns."""
+        """Suffer a fault or act; the fault is over when this returns."""
 
 
 class Consumer:
-    """One of a group; every second group is cooperative, the others are eager."""
+    """One consumer of a group; every second group is cooperative, the others are eager."""
 
     BEARS = ("enforce", "enforce", "close", "stall", "kill", "freeze", "subscribe")
 
@@ -132,7 +132,7 @@ class Consumer:
 
 
 class Instance:
-    """One of a Streams application's; the first application has threads that come and go."""
+    """One instance of a Streams application; its faults include an added and removed thread."""
 
     BEARS = ("close", "kill", "freeze", "away", "thread")
 

@@ -1,6 +1,6 @@
-"""What stands about a difference: the records of that process, and what its DEBUG log says.
+"""The context of a difference: the records of the process, and the lines of its DEBUG log.
 
-A soak may differ where its recording cannot be fetched, and only the end of its output is kept.
+A soak may run on a machine that keeps only the end of its output, and no folder.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 def about(difference: Row, debug_log: Path, rows: Sequence[Row]) -> Iterator[str]:
-    """Yield a line for each of them, in order of time; the last ones, where there are many."""
+    """Yield the last `_LINES` records and log lines near a difference, in the order of time."""
     begin, end = difference["from"] - _BEFORE_S, difference["to"] + _BEHIND_S
     process = debug_log.name.removesuffix(".log.debug")
     got = [(seconds(row), _of_row(row, process)) for row in rows if _is_of(row, process)]
@@ -29,7 +29,7 @@ def about(difference: Row, debug_log: Path, rows: Sequence[Row]) -> Iterator[str
 
 
 def seconds(row: Row) -> float:
-    """Return when it was, in Unix seconds."""
+    """Return the time of a record (Unix seconds)."""
     return datetime.fromisoformat(row["ts"]).timestamp()
 
 

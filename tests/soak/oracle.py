@@ -1,22 +1,31 @@
-"""What a Java client's DEBUG log says of its status: KAFKA-12472 once more, by other means.
+"""The oracle: the status of a Java client by KAFKA-12472, computed from its DEBUG log.
 
-It reads requests and answers (`tests.soak.debug_log`), which the agent does not: that has INFO
-lines and frames. Nothing of the agent is used here. For the classic protocol: consumers, and
-Streams applications of one version, without endpoints (no 12, no 13). What is asked of a client
-counts too: one that is joining already never sends that, nor what another reason has replaced.
+It is independent of the agent and uses none of its code. The oracle reads the requests and
+responses in a DEBUG log (`tests.soak.debug_log`); the agent reads INFO lines and frames. It covers
+the classic protocol: consumers, and Streams applications of one version, without endpoints (no 12,
+no 13). The reasons to join in the log count, too: a client that is joining already sends a new
+reason in no request, nor a reason that another one has replaced.
 
-Some things are open, and only they may be decided by what was found. A process that was killed has
-not logged how it ended: whether the answer to a SyncGroup that it had sent came, whether that took
-partitions from it or demanded another rebalance of its instance, and whether what it had begun was
-lost (a status that nothing confirms is, after a time; so is a living client's). An answer to a
-SyncGroup that came when the heartbeat thread had just left is none to the client. What an
-assignment demands that the client rejects is told by the wire, unless the log was first.
-A subscription that changes while a join is under way is told by the next join alone.
-Those are ``fates``. What crosses on its way has no one order: where a cause is masked by a higher
-one of seconds before, or came just behind a leave, another source may have met it first. A request
-that the client gave up, or left behind as it was killed, may have been answered on the wire. And
-what was asked of a client may be told when the wire has told the end, or a higher cause: then it is
-a ``signal``. Those are ``Possible``.
+Some facts are not in the log. Only these are decided by the agent's own result: the oracle chooses
+the possibility that fits best.
+
+A *question* (`Question`) has two possible answers, its ``fates``:
+
+- Did the response to the last SyncGroup of a killed process arrive? Did it take partitions from the
+  member, or require another rebalance of its instance?
+- Was the status of a killed process, or of a living client, lost because nothing confirmed it?
+- Did the client apply a SyncGroup response that arrived when its heartbeat thread had just left?
+- Was the follow-up of an assignment reported that the client rejects? The wire reports it, unless
+  the log was first.
+- Was a subscription reported that changed during a join? Only the next join shows it.
+
+A *possible* deviation (`Possible`) is a code that the wire may have in addition, or elsewhere:
+
+- The order of log and wire is open. If a cause is masked by a higher one of seconds before, or came
+  just after a leave, another source may have reported it first.
+- The broker may have responded to a request that the client gave up, or had sent before its kill.
+- A client's own reason may be logged after the wire has reported the end or a higher cause. Then
+  the agent records it as a ``signal``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +37,7 @@ from tests.soak.lives import Lives, Question
 
 
 def codes(lines: Sequence[Line], fates: Mapping[Question, bool] | None = None) -> Lives:
-    """Return the codes that each client and instance went to, through all processes.
+    """Return the codes of each client and instance, over all processes of the log.
 
     Questions without a fate are answered with yes.
     """
@@ -40,7 +49,7 @@ def codes(lines: Sequence[Line], fates: Mapping[Question, bool] | None = None) -
 
 
 class Process:
-    """The clients of one log, and the Streams instance that they may be."""
+    """The clients of one log, and the Streams instance of which they may be threads."""
 
     def __init__(self, fates: Mapping[Question, bool]) -> None:
         self.lives, self.at = Lives(), 0.0
@@ -71,11 +80,11 @@ class Process:
                 client.request(line.body)
 
     def is_unanswered(self, client_id: str) -> bool:
-        """Tell whether no answer has passed the wire to a SyncGroup that a client gave up."""
+        """Return whether the wire has no response to a SyncGroup that a client gave up."""
         return self._is_so("unanswered", client_id)
 
     def is_changed(self, client_id: str) -> bool:
-        """Tell whether topics that a client's join changed, without a reason, were noticed."""
+        """Return whether the agent noticed the topics that a join changed without a reason."""
         return self._is_so("changed", client_id)
 
     def _heeded(self, line: Line, client: Client) -> Line:
@@ -84,12 +93,12 @@ class Process:
         return line if self._is_so("heeded", line.client_id) else line.without_assignment()
 
     def end(self) -> None:
-        """Leave behind what is in flight."""
+        """Give up the requests in flight."""
         for client in self._clients.values():
             client.end()
 
     def follow(self, client_id: str, masked: int = 0) -> None:
-        """Bring the instance up to date after a thread of it has moved, or been raised in vain."""
+        """Update the instance after a thread's status has changed, or a masked cause has come."""
         name, status = instance_of(client_id), self._target()
         if name is None:
             return
@@ -105,7 +114,7 @@ class Process:
             self.lives.give_up(name, [*codes, PROBE] if REVOKE in codes else codes)
 
     def position(self, client_id: str) -> dict[str, int]:
-        """Return where the client and its instance are."""
+        """Return the numbers of codes so far of the client and of its instance."""
         names = filter(None, (client_id, instance_of(client_id)))
         return {name: len(self.lives.got[name]) for name in names}
 
@@ -114,7 +123,7 @@ class Process:
         return max(each.demand for each in threads) or max(each.status for each in threads)
 
     def _lose(self, before: Line) -> None:
-        """Let go of what nothing has confirmed for long, if it was lost before this line."""
+        """Drop statuses that nothing has confirmed for long, if they were lost before this line."""
         if before.is_quiet:
             return
         for client_id, client in self._clients.items():
@@ -133,7 +142,7 @@ class Process:
             self._clients, self._instance = {}, 0
 
     def _leave_synced(self, client_id: str, client: Client) -> None:
-        """End what an answer ended that the process has not logged, or demand what it demanded."""
+        """Apply a SyncGroup response that the killed process has not logged."""
         if client.has_owned and not self._is_so("spared", client_id):
             client.revoke()
             return

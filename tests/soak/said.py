@@ -1,4 +1,4 @@
-"""Lives in the words of a DEBUG log, and whether rows tell them: for the tests of its readers."""
+"""Synthetic DEBUG logs and records, for the tests of the oracle."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,13 +30,13 @@ _CANCELLED = (
 _AT = "2026-11-22 01:00"
 
 Said = tuple[str, str, int, str]
-"""What, of which request, its number, and the body."""
+"""Kind of line, API, number of the request, and body."""
 
 
 def log_of(
     folder: Path, *said: Said, client: str = "c1", also: Mapping[int, str] | None = None
 ) -> Path:
-    """Write what a client says, a line a second; ``also`` says whose some of the lines are."""
+    """Write a client's log, a line a second; ``also`` has other clients by number of line."""
     path, others = folder / f"{client.partition('-')[0]}.log.debug", also or {}
     shapes = {
         "ask": _SENT,
@@ -94,7 +94,7 @@ def rows_of(found: Sequence[int], kind: str = "transition", source: str = "logs"
 
 
 def alike(log: Path, rows: Sequence[Row]) -> bool:
-    """Tell whether the rows are the life that a log tells."""
+    """Return whether the rows are exactly the codes of the oracle for a log."""
     counts = compared([log], rows, "test")
     is_exact: bool = counts["precision"] == counts["recall"] == 1.0
     return is_exact

@@ -1,9 +1,9 @@
-"""How strict a soak's oracle is: it is shown transitions too few and too many, and must notice.
+"""The strictness of a soak's oracle: it gets missing and additional transitions, and must notice.
 
-What it leaves open (tests/soak/lives.py) could hide a difference; this is how often it would.
-Transitions are left out, one by one; and behind a 0 there is a round of a 1 that was not, one
-by one. Prints each that was not noticed, and how many of how many. The folder is one of a soak
-with --keep.
+The oracle leaves some facts open (tests/soak/lives.py), and that could hide an error of the agent.
+This measures the share of hidden errors. Transitions are removed, one at a time; and after a 0 a
+rebalance of code 1 is added, one at a time. Each change that the oracle does not notice is printed,
+with their number. The folder is one of a soak with --keep.
 """
 
 import random
@@ -47,19 +47,19 @@ def main(folder: Path, sample: int, seed: int) -> None:
 
 
 def left_out(_: Row) -> list[Row]:
-    """Return what stands instead of a transition that was not told."""
+    """Return no record in place of a transition."""
     return []
 
 
 def one_more(row: Row) -> list[Row]:
-    """Return a transition to 0, and behind it a round that was not."""
+    """Return a transition to 0, and a rebalance after it that did not happen."""
     return [row, {**row, "to": 1}, row]
 
 
 def unnoticed(
     logs: Sequence[Path], rows: Sequence[Row], those: Iterator[Row], change: Change
 ) -> Iterator[Row]:
-    """Yield those of which the oracle does not notice the change, each by itself."""
+    """Yield the records with a change, made one at a time, that the oracle does not notice."""
     for row in those:
         (log,) = (log for log in logs if is_of(row["client_id"], log))
         of_log = [each for each in rows if is_of(each["client_id"] or "", log)]

@@ -1,7 +1,7 @@
-"""What an agent's sources told, on a tape: to be told to a tracker again, in other orders.
+"""A tape of the signals of an agent's sources, to apply them to a tracker in other orders.
 
-Within a stream of log lines, and on the wire, the order is what it was; how late each of them comes
-is another one each time. Every order must lead to what the oracle wants.
+The order within a log, and within all of the wire, stays the same; the delay of each of them is
+random. Every order must give the transitions of the oracle.
 """
 
 import random
@@ -23,14 +23,14 @@ from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
 
 _LATE_S = (0.0, 0.02, 0.06, 0.3, 1.0, 2.0)
-"""How late the logs, or the wire, may come at most, beyond what they were."""
+"""Possible limits of the additional delay of the logs and of the wire."""
 _TICK_S = 1.0
 
 Row = dict[str, Any]
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Signals that came together at Unix seconds ``at``, or the end of a stream."""
+    """Signals that arrived together at Unix seconds ``at``, or the end of a stream."""
 
     at: float
     signals: tuple[Signal, ...] = ()
@@ -40,7 +40,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @contextmanager
 def recording(path: Path) -> Iterator[None]:
-    """Write down what every pipeline of this process is told."""
+    """Record the signals and ends of streams of every pipeline in this process."""
     emit, detach, encode = Pipeline.emit, Pipeline.detach, msgspec.json.encode
 
     with ExitStack() as stack:
@@ -60,7 +60,7 @@ def recording(path: Path) -> Iterator[None]:
 
 
 def read(path: Path, but_of: str) -> list[Entry]:
-    """Return what is on a tape, without what is told of one client."""
+    """Return the entries of a tape, without those with signals of one client."""
     with path.open("rb") as file:
         entries = [msgspec.json.decode(line, type=Entry) for line in file]
     return [
@@ -71,7 +71,10 @@ def read(path: Path, but_of: str) -> list[Entry]:
 
 
 def retold(entries: Sequence[Entry], seed: int) -> list[Row]:
-    """Return what a tracker records that is told all in another order; 0 is that of the tape."""
+    """Return the records of a tracker that gets the entries in another order.
+
+    The order depends on the seed; 0 is the order of the tape.
+    """
     chance = random.Random(seed)
     logs_s = chance.choice(_LATE_S)
     late_s = defaultdict[str, float](lambda: logs_s, {SourceKind.WIRE: chance.choice(_LATE_S)})
@@ -88,7 +91,7 @@ def retold(entries: Sequence[Entry], seed: int) -> list[Row]:
 
 
 def _voice(signal: Signal) -> str:
-    """Return whose order a signal keeps: its log's, or that of all of the wire."""
+    """Return the name of the sequence with a fixed order: the signal's log, or the whole wire."""
     return signal.member.origin if signal.source is SourceKind.LOGS else signal.source
 
 

@@ -1,4 +1,4 @@
-"""The agent, with all that its sources tell on a tape: ``taped_agent TAPE run ...``."""
+"""The agent with a recording of its sources' signals: ``taped_agent TAPE run ...``."""
 
 import sys
 from pathlib import Path

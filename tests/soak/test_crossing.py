@@ -1,4 +1,4 @@
-"""What the oracle takes for crossed, and what it does not."""
+"""Tests of responses with an open order: orders that the oracle accepts, or rejects."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ _REMOVED, _REBALANCING = answer("HEARTBEAT", 7, 25), answer("HEARTBEAT", 9, 27)
 
 
 def _log(folder: Path, *said: tuple[str, Said]) -> Path:
-    """Write an instance's log: which thread, and what of it."""
+    """Write an instance's log, from pairs of a thread and one of its lines."""
     also = {place: thread for place, (thread, _) in enumerate(said)}
     return log_of(folder, *(each for _, each in said), client=_ONE, also=also)
 

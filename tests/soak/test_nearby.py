@@ -1,4 +1,4 @@
-"""Where a soak differs: when that was, and what the records and the DEBUG log say about it."""
+"""Tests of a difference's place, time, and context in records and DEBUG log."""
 
 from pathlib import Path
 

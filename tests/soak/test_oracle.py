@@ -1,4 +1,4 @@
-"""The soak's oracle by itself: lives in the words of a DEBUG log."""
+"""Tests of the soak's oracle alone, with synthetic DEBUG logs."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ _ASK_SYNC: Said = ("ask", "SYNC_GROUP", 8, "SyncGroupRequestData()")
 
 
 def _decided(lines: list[Line], fates: Sequence[bool]) -> Lives:
-    """Return what the oracle says with answers to the questions that it asks, in turn."""
+    """Return the oracle's codes with these answers to its questions, in turn."""
     answers: dict[Question, bool] = {}
     for number, fate in enumerate(fates):
         answers[codes(lines, answers).questions[number]] = fate
@@ -444,7 +444,7 @@ def test_what_is_lost_may_be_lost_between_a_cause_and_its_end(
 def _all_lives(
     lines: list[Line], name: str, fates: dict[Question, bool]
 ) -> Iterator[tuple[int, ...]]:
-    """Yield what a name's life may have been, for all answers to all that is open."""
+    """Yield the codes of a name for all combinations of answers to the open questions."""
     lives = codes(lines, fates)
     question = next((each for each in lives.questions if each not in fates), None)
     if question is None:

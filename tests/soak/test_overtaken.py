@@ -1,4 +1,4 @@
-"""What a client asks of itself, and the wire has told what follows: the end, or a higher cause."""
+"""Tests of own reasons that a client logs after the wire has reported the end or a higher cause."""
 
 from pathlib import Path
 

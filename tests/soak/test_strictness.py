@@ -1,4 +1,4 @@
-"""What the oracle notices, and what it leaves open, as the strictness of a soak counts it."""
+"""Tests of a soak's strictness: changes that the oracle notices, and changes that it accepts."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How often a soak is tried: once, and once more where the first nearly held."""
+"""Tests of the tries of a soak: one, and a second one if the first was nearly exact."""
 
 import tempfile
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _SEED = 7
 
 @pytest.fixture(autouse=True)
 def _kept_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept of a soak that did not hold goes with the test."""
+    """Keep the folders of inexact soaks in the test's own folder, so that they are deleted."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
