@@ -1,9 +1,9 @@
 """Backtests of counterfactuals: each scene is played twice with real clients and a real broker.
 
-The first run has the setting as it is, and its records make the proposal. The second run has the
-lines that the proposal gives to paste. Then the prediction, which is what the first run cost
-without what the proposal saves, is compared with what happened in the second run. Rebalances are
-those of the agent's records; unread time is measured by the consumers' own callbacks.
+The first run has the present setting, and its records give the proposal. The second run has the
+configuration lines of the proposal. The prediction is the cost of the first run minus the savings
+of the proposal; it is compared with the cost of the second run. Rebalances are those of the agent's
+records; unread time is measured by the consumers' own callbacks.
 
 ``python -m tests.system.backtests`` plays all scenes and writes docs/backtests.md.
 """
@@ -62,7 +62,7 @@ PATIENT = {"session.timeout.ms": "10000", "max.poll.interval.ms": "60000"}
 
 
 class Pause(NamedTuple):
-    """A time (Unix seconds) in which a member reads nothing, though it has its partitions."""
+    """A span (Unix seconds) in which a member reads nothing, though it has its partitions."""
 
     member: str
     since: float
@@ -86,7 +86,7 @@ class Scene:
 
 
 class Outcome(NamedTuple):
-    """What one run cost."""
+    """The incidents and costs of one run."""
 
     incidents: tuple[IncidentFacts, ...]
     rebalances: int
@@ -119,7 +119,7 @@ class Backtest:
 
     @property
     def faults(self) -> list[str]:
-        """What is outside of the bounds."""
+        """The values outside of the bounds."""
         found = []
         rebalances, unread_s = self.second.rebalances, self.second.unread_s
         if abs(self.rebalances - rebalances) > max(REBALANCES_OFF, REBALANCES_SHARE * rebalances):
@@ -171,7 +171,7 @@ class Actors:
         self.group.settle(self.members, PARTITIONS)
 
     def rest(self, seconds: float = 1.5) -> None:
-        """Let the group read for a while: nothing follows at once from what was before."""
+        """Let the group read for some seconds, so that the next event is an incident of its own."""
         end = time.time() + seconds
         until(lambda: time.time() > end or None, "the end of a rest")
 
@@ -367,10 +367,10 @@ SHORT = Scene(
 
 
 def backtest(scene: Scene, folder: Path, cache: Path) -> Backtest:
-    """Play a scene without and with what the first run's records propose.
+    """Play a scene without and with the change that the first run's records propose.
 
     Raises:
-        LookupError: they propose nothing.
+        LookupError: they propose no change.
 
     """
     first = _run(scene, scene.client, scene.broker, folder / "first", cache)

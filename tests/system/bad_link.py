@@ -1,8 +1,8 @@
 """A network of its own behind a link that loses, repeats and reorders packets.
 
-What netem does, for kernels that lack it: two TUN devices, one of them in a new network namespace,
-and a thread that carries packets between them. The program's main thread goes into the namespace
-and back; what it starts there stays there.
+A replacement for netem, for kernels that lack it: two TUN devices, one of them in a new network
+namespace, and a thread that carries packets between them. The program's main thread enters the
+namespace and leaves it again; processes that it starts there stay there.
 """
 
 import ctypes
@@ -114,7 +114,7 @@ class BadLink:
 
 
 def _tun(name: str, own: str, peer: str) -> int:
-    """Return the packets of a new device, which exists as long as that is open."""
+    """Return the file of a new device's packets; the device exists as long as the file is open."""
     fd = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.ioctl(fd, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _TUN_WITHOUT_HEAD))

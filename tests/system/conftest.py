@@ -39,7 +39,7 @@ def lab(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def _load_coordinators(bootstrap: str) -> None:
-    """Ask each coordinator for something: a first member would see it load, which is a 9."""
+    """Send a request to each coordinator: else a first member sees it load, RetryOnError (9)."""
     for number in range(3):  # these names fall on three internal partitions, and there are three
         asking = Consumer({"bootstrap.servers": bootstrap, "group.id": f"w{number}"})
         end_s = time.monotonic() + _WITHIN_S
@@ -72,7 +72,7 @@ def stage(lab: Lab, tmp_path: Path) -> Iterator[Stage]:
 
 @pytest.fixture
 def wire(stage: Stage, tmp_path: Path) -> Iterator[Observer]:
-    """Return an agent that captures what the test's clients and their broker send."""
+    """Return an agent that captures the traffic of the test's clients and their broker."""
     stage.lab.admin.do(f"create-topic warm-{stage.topic} 1")  # not the first group of all: that
     warm = stage.clients.consumer("4.3.0", "warm", f"warm-{stage.group}", [f"warm-{stage.topic}"])
     warm.wait_for("assigned")  # one may see its coordinator load (9)

@@ -51,7 +51,7 @@ def has_stopped(worker: Child) -> bool:
 
 
 def run_connector(rest_port: int, name: str, tasks: int) -> None:
-    """Have a group run a connector whose tasks write to nowhere what a topic has; wait for them."""
+    """Create a connector with tasks that write a topic to /dev/null; wait for the tasks."""
     url = f"http://127.0.0.1:{rest_port}/connectors/{name}"
     config = {
         "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",

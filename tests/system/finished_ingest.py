@@ -1,4 +1,4 @@
-"""``rebalance-agent ingest --once``, and what a report reads of its tables, as one process.
+"""``rebalance-agent ingest --once``, and a reading of its tables as by a report, in one process.
 
 ``python -P -m tests.system.finished_ingest FORMAT TABLES ARGUMENTS``: prints one JSON object.
 """
@@ -21,7 +21,7 @@ from aggregation.spark.tables.tables import session_settings
 
 
 def rows(spark: SparkSession, tables: Path) -> dict[str, list[object]]:
-    """Return the ids of the records, and where what is quarantined stood."""
+    """Return the ids of the records, and file and offset of the quarantined lines."""
     read = partial(read_table, spark, tables)
     return {
         "transitions": [row.id for row in read(Table.TRANSITIONS).select("id").collect()],
@@ -34,7 +34,7 @@ def rows(spark: SparkSession, tables: Path) -> dict[str, list[object]]:
 
 
 def main(kind: TableFormat, tables: Path, *arguments: str) -> None:
-    """Take what is there, and print all."""
+    """Ingest the present data, and print the tables' ids."""
     say = partial(click.echo, err=True)
     needs = [Need.KAFKA] if kind is TableFormat.PARQUET else [Need.KAFKA, Need(kind)]
     jars = find_jars(needs, None, say, offline=False)

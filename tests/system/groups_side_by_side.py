@@ -1,7 +1,8 @@
 """``groups`` and Kafka's newest tools on one cluster with a group of every type, as a table.
 
-Each row is one command of Kafka's tools and ours for the same. The contents are compared cell by
-cell: a cell is shown where our document has the same value for the same group, member or partition.
+Each row is one command of Kafka's tools and our command for the same. The contents are compared
+cell by cell: a cell counts as shown if our document has the same value for the same group, member
+or partition.
 """
 
 import argparse
@@ -148,7 +149,7 @@ def compare_exit_codes(zoo: Zoo) -> Iterator[ExitCode]:
 
 
 def render(rows: Sequence[Row], codes: Sequence[ExitCode]) -> str:
-    """Return the tables, and what is missing."""
+    """Return the tables, with the missing cells."""
     return "\n".join((HEADER, *map(render_row, rows), render_codes(codes)))
 
 
@@ -156,7 +157,7 @@ HEADER = f"{'':28} {'cells shown':>12} {'wall':>16} {'ratio':>6} {'CPU':>16} {'r
 
 
 def render_row(row: Row) -> str:
-    """Return one line of the table, and what is missing."""
+    """Return one line of the table, and a line for each missing cell."""
     shown = f"{row.shown} of {row.cells}"
     wall = f"{row.theirs.wall_s:.2f} / {row.ours.wall_s:.2f} s"
     cpu = f"{row.theirs.cpu_s:.2f} / {row.ours.cpu_s:.2f} s"
@@ -205,7 +206,7 @@ def _run(command: Sequence[object]) -> Run:
 
 
 def _parse(printed: str) -> Iterator[_Cells]:
-    """Return the rows of a tool's tables; where a cell is empty, by the header's places."""
+    """Yield the rows of a tool's tables; rows with an empty cell are cut at the header's places."""
     heads: list[str] = []
     starts: list[int] = []
     for line in printed.splitlines():

@@ -1,4 +1,4 @@
-"""A real broker with every kind of login, and ACLs: what is right works, what is wrong is named."""
+"""A real broker with every kind of login, and ACLs."""
 
 import base64
 import json

@@ -61,7 +61,7 @@ def rows(printed: str, key: str = "GROUP") -> list[Row]:
 
 
 def until(look: Callable[[], Any], wanted: object) -> Any:
-    """Return what is seen, once it is as wanted or at the deadline."""
+    """Return the result of ``look`` when it is as wanted, or at the deadline."""
     end_s = time.monotonic() + DEADLINE_S
     while (seen := look()) != wanted and time.monotonic() < end_s:
         time.sleep(1.5)  # a look is a process
@@ -114,7 +114,7 @@ def same_members(group: Group, printed: Sequence[Row]) -> None:
 
 
 def same_state(group: Group, row: Row) -> None:
-    """Compare with what --describe --state --verbose prints of any type."""
+    """Compare with a row of --describe --state --verbose, for a group of any type."""
     node = group["coordinator"]
     wanted = {
         "COORDINATOR (ID)": f"{node['host']}:{node['port']} ({node['node_id']})",

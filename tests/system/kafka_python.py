@@ -1,6 +1,6 @@
 """kafka-python sends numbers to a topic and reads them back, in a process of its own.
 
-``kafka_python.py TOPIC COUNT JSON``: the JSON is what both clients are made with. Read values go to
+``kafka_python.py TOPIC COUNT JSON``: the JSON has the settings of both clients. Read values go to
 stdout, a number a line.
 """
 

@@ -1,7 +1,7 @@
 """kafka-python as a filter: writes the lines of its stdin to a topic, or a topic's to its stdout.
 
-``kafka_python_stream.py write|read TOPIC JSON``: the JSON is what the client is made with. A line
-is the key and the value of a record. The writer ends with its stdin, the reader with SIGTERM.
+``kafka_python_stream.py write|read TOPIC JSON``: the JSON has the client's settings. A line is the
+key and the value of a record. The writer ends with its stdin, the reader with SIGTERM.
 """
 
 import json

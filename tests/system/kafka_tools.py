@@ -11,7 +11,7 @@ _TIMEOUT_S = 90.0
 
 
 def command(main: str, log: Path, cache: Path, version: str = BROKER_VERSION) -> list[str | Path]:
-    """Return what runs a main class of Kafka's tools or of Connect."""
+    """Return the command line for a main class of Kafka's tools or of Connect."""
     # kafka-configs is the broker's
     jars = [*fetch(tools_set(version), cache), *fetch(broker_set(version), cache)]
     # fmt: off
@@ -46,7 +46,7 @@ class KafkaTools:
         self._config = write_properties(folder / "client.properties", named)
 
     def run(self, main: str, *arguments: str) -> str:
-        """Return what a tool prints to stdout."""
+        """Return the output of a tool (stdout)."""
         return self._run([*self.command(main), *arguments])
 
     def cluster_id(self) -> str:

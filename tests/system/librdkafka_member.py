@@ -1,10 +1,10 @@
 """One librdkafka consumer in a process of its own: it obeys commands and reports its events.
 
 ``librdkafka_member.py TOPIC KEY=VALUE ...``. Commands come from stdin, one a line: ``stall S``
-(does not poll), ``block S`` (its next revoke callback takes so long), ``close``. Events go to
-stdout, one a line: what, when (Unix seconds), which partitions. With ``start.at=S`` it begins then
-(Unix seconds), as a process does that takes a while to start; with ``work.s=S`` it works so long
-between two polls while it has partitions, as who has none gets no records to work on.
+(does not poll for S seconds), ``block S`` (its next revoke callback takes S seconds), ``close``.
+Events go to stdout, one a line: event, time (Unix seconds), partitions. With ``start.at=S`` it
+starts at S (Unix seconds), like a process with a slow start. With ``work.s=S`` it works S seconds
+between two polls while it has partitions; without partitions there are no records to work on.
 """
 
 import os

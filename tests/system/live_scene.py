@@ -1,4 +1,4 @@
-"""A group of real consumers behind an agent's proxy, looked at once a second from every side.
+"""A group of real consumers behind an agent's proxy, checked once a second in every view.
 
 The truth comes from the consumers' own callbacks; the agent sees only what goes over the wire.
 """
@@ -80,7 +80,7 @@ class Happening(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """What is true between two instants (Unix seconds)."""
+    """The true state of the group between two instants (Unix seconds)."""
 
     name: str
     start: float
@@ -89,7 +89,7 @@ class Phase:
     status: int | None = None
     """The group's highest status; None: it changes."""
     waiting: frozenset[str] | None = None
-    """Who has not joined; None: it changes."""
+    """Members that have not joined; None: it changes."""
     last: tuple[str, frozenset[str]] | None = None
     """Kind and members of the latest incident; None: it is not checked."""
     on_the_way: frozenset[Ongoing] = frozenset()
@@ -98,7 +98,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What all views showed between two instants (Unix seconds)."""
+    """The contents of all views, read between two instants (Unix seconds)."""
 
     start: float
     end: float
@@ -107,7 +107,7 @@ class Look:
     text: str
     page: str
     metrics: dict[tuple[str, str], float]
-    """Of the group, by name and the label that tells its series apart."""
+    """The group's metrics, by name and by the label that distinguishes its series."""
 
 
 class MemberProcess:
@@ -225,7 +225,7 @@ class LiveGroup:
         return next((event for event in found if event.at >= since), None)
 
     def owners(self) -> dict[str, frozenset[int]]:
-        """Return what each member reads now, as it knows."""
+        """Return the partitions of each member, by its own callbacks."""
         owned: dict[str, frozenset[int]] = {}
         for event in sorted(self.happened):
             before = owned.get(event.member, frozenset())
@@ -306,7 +306,7 @@ def until(look: Callable[[], _T | None], what: str) -> _T:
 
 
 def check(looks: list[Look], phases: list[Phase]) -> list[str]:
-    """Return what is wrong in any view at any look; each phase has to be looked at."""
+    """Return the faults of all views in all looks; each phase needs a look at least."""
     wrong: list[str] = []
     for phase in phases:
         inside = [
@@ -329,7 +329,7 @@ def check(looks: list[Look], phases: list[Phase]) -> list[str]:
 
 
 def _faults_between(look: Look, before: Phase, after: Phase) -> Iterator[str]:
-    """Yield what is wrong while one phase becomes the next: a view is a moment ahead or behind."""
+    """Yield the faults at the change of phases: a view may be a moment ahead or behind."""
     last = {frozenset({after.last})} if after.last is not None else set()
     allowed = {before.ongoing, after.ongoing, *after.on_the_way, *last}
     wanted = " or ".join(map(_show, allowed))
@@ -363,7 +363,7 @@ _NAMES_MAX = 3
 
 
 def _card(look: Look) -> str:
-    """Return what the page shows of what is going on; empty: nothing."""
+    """Return the page's card of an ongoing incident; empty: it has none."""
     return look.page.partition('class="card going"')[2].partition("</article>")[0]
 
 
@@ -423,9 +423,9 @@ def _show(ongoing: Ongoing) -> str:
 
 
 def unread_seconds(happened: list[Happening], stops: dict[str, float], since: float) -> float:
-    """Return the time that partitions had no reader, summed over partitions, by the callbacks.
+    """Return the time without a reader, summed over partitions, by the callbacks (seconds).
 
-    ``stops`` are the instants (Unix seconds) at which members went without a callback.
+    ``stops`` are the times (Unix seconds) of departures without a callback, by member.
     """
     stopped = [Happening(at, name, "gone", frozenset()) for name, at in stops.items()]
     readers: dict[str, frozenset[int]] = {}
@@ -452,7 +452,7 @@ def unread_seconds(happened: list[Happening], stops: dict[str, float], since: fl
 
 
 def check_cost(last: Look, seconds: float, off: float) -> list[str]:
-    """Return what is wrong with the cost that all views show at the end, and wants ``seconds``."""
+    """Return the faults of the cost in all views at the end; the true cost is ``seconds``."""
     costs = [each.cost.unread_partition_seconds or 0.0 for each in last.incidents]
     shown = sum(costs)
     wrong = [] if abs(shown - seconds) <= off else [f"unread: {shown:.1f}, wanted {seconds:.1f}"]

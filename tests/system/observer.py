@@ -149,14 +149,14 @@ class Observer:
         return self.poll(lambda: self._codes(client_id, CONSUMER), lambda seen: seen[-2:] == [6, 0])
 
     def all_codes(self, wanted: set[int]) -> set[int]:
-        """Return what any consumer or instance went to, once it is as wanted."""
+        """Return the codes of all consumers and instances, when they are as wanted."""
         return self.poll(
             lambda: {row["to"] for row in self._rows() if row["kind"] == "transition"},
             lambda seen: seen == wanted,
         )
 
     def reasons(self, client_id: str, code: int) -> list[str | None]:
-        """Return the reasons with which a consumer entered the code."""
+        """Return the reasons of a consumer's transitions to the code."""
         rows = self._transitions(client_id, CONSUMER)
         return [row.get("reason") for row in rows if row["to"] == code]
 
@@ -170,7 +170,7 @@ class Observer:
         return self.poll(lambda: self._value(name, labels, max), lambda seen: seen == wanted)
 
     def counter(self, name: str, **labels: str) -> float | None:
-        """Return the sum of the series that have these labels; None where there is none."""
+        """Return the sum of the series that have these labels; None if there is none."""
         return self._value(name, labels, sum)
 
     def logged(self, event: str) -> str:
@@ -219,7 +219,7 @@ class Observer:
         return sorted(rows, key=lambda row: row["seq"])
 
     def poll(self, look: Callable[[], _T], enough: Callable[[_T], bool]) -> _T:
-        """Return what is seen once it is enough, or what is seen last."""
+        """Return the first result of ``look`` that is enough, or the last one at the deadline."""
         end_s = time.monotonic() + DEADLINE_S
         while not enough(seen := look()) and time.monotonic() < end_s:
             time.sleep(0.1)

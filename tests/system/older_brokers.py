@@ -57,7 +57,7 @@ def kafka_28(folder: Path, cache: Path) -> AbstractContextManager[str]:
 
 
 def kafka_21(folder: Path, cache: Path) -> AbstractContextManager[str]:
-    """Run Kafka 2.1.1 with ZooKeeper, which has no DescribeCluster; give its address."""
+    """Run Kafka 2.1.1 with ZooKeeper; give its address. This version has no DescribeCluster."""
     return _with_zookeeper("2.1.1", "2.12", folder, cache)
 
 

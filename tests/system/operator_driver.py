@@ -1,9 +1,9 @@
-"""An operator who looks at a cluster and makes topics that nobody reads, as a driver of the lab.
+"""A driver of the lab with an operator's calls: it lists a cluster and creates unread topics.
 
-``operator_driver.py BOOTSTRAP GROUP...``: each line ``look`` on stdin is one look around. It is
-answered by ``saw all``, unless a call failed, as while a broker restarts (nothing is tried again),
-and by ``done look``. A process of its own, and kafka-python's client: librdkafka's admin client
-aborts its process where a broker leaves in mid-call.
+``operator_driver.py BOOTSTRAP GROUP...``: each line ``look`` on stdin starts one series of calls.
+The response is ``saw all``, unless a call failed, for example during a broker's restart (nothing is
+tried again), and then ``done look``. It is a process of its own with kafka-python's client, because
+librdkafka's admin client aborts its process if a broker leaves during a call.
 """
 
 import sys

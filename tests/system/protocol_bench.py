@@ -1,7 +1,7 @@
 """The group protocol on a bench: real consumers with an assignor of their own, killed at each step.
 
-The assignor waits while a file exists and fails where another one does, so that a scene can stop
-the group between two steps of the protocol. What the agent shows is read once a second.
+The assignor waits while one file exists, and fails if another file exists. So a scene can stop the
+group between two steps of the protocol. The agent's data are read once a second.
 """
 
 import json
@@ -37,7 +37,7 @@ cluster: {{bootstrap_servers: {bootstrap}}}
 
 
 class Step(StrEnum):
-    """The steps of the classic protocol at which something is killed."""
+    """Steps of the classic protocol at which a scene kills a broker or a member."""
 
     JOINING = "before all have joined"
     ASSIGNING = "between join and sync"
@@ -46,7 +46,7 @@ class Step(StrEnum):
 
 
 class Look(NamedTuple):
-    """What the agent shows of a group at one second of a scene."""
+    """The agent's data of a group at one second of a scene."""
 
     state: str | None
     """The coordinator's, at the last poll that reached it."""
@@ -74,7 +74,7 @@ class Timeline:
         self._thread.join()
 
     def changes(self) -> Iterator[tuple[int, Look]]:
-        """Return the seconds at which something else was shown than a second before."""
+        """Yield the seconds at which the agent's data changed, with the new data."""
         before = None
         for second, look in self.looks:
             if look != before:
@@ -153,7 +153,7 @@ class Bench:
 
 
 class Scene:
-    """One group, the files that steer its assignors, and what the agent shows of it."""
+    """One group, the files that control its assignors, and the agent's data of it."""
 
     def __init__(self, bench: Bench, group: str, folder: Path) -> None:
         self.bench, self.group = bench, group
@@ -177,7 +177,7 @@ class Scene:
         return {"partition.assignment.strategy": "BenchAssignor", "bench.folder": str(folder)}
 
     def reach(self, step: Step) -> None:
-        """Bring the group to a step of the protocol, and keep it there where it would go on."""
+        """Bring the group to a step of the protocol, and stop it there (except at heartbeats)."""
         if step is Step.HEARTBEATS:
             return
         leader = self.leader()
@@ -194,7 +194,7 @@ class Scene:
             self.wait_for_state("Stable")
 
     def leader(self) -> str:
-        """Return the member that assigned last, by what its partitions' user data names."""
+        """Return the member that made the last assignment, by the assignment's user data."""
         group = self._describe()
         assert group is not None
         data = {member["assignment_user_data"] for member in group["members"]}
@@ -239,7 +239,7 @@ class Scene:
         assert until(look, state) == state
 
     def settled(self, members: Sequence[str]) -> Look:
-        """Wait until the agent shows a stable group in which these members are at 0."""
+        """Wait until the agent shows a stable group of these members, all at status 0."""
         wanted = {f"{self.group}-{name}" for name in members}
 
         def is_settled(look: Look) -> bool:
@@ -255,7 +255,7 @@ class Scene:
         return groups_of(done).get(self.group) if done.stdout else None
 
     def shown(self, is_wanted: Callable[[Look], bool]) -> Look:
-        """Wait until the agent shows what is wanted, and return it."""
+        """Wait until the agent's data are as wanted, and return them."""
         timeline, seen = self.timeline, len(self.timeline.looks)
 
         def look() -> bool:
@@ -266,7 +266,7 @@ class Scene:
 
 
 def _settings(brokers: int) -> Callable[[NodePorts], dict[str, str]]:
-    """Return settings by which a group survives its coordinator."""
+    """Return settings that let a group survive the loss of its coordinator."""
     settings = {
         "offsets.topic.replication.factor": str(brokers),
         "min.insync.replicas": "1",

@@ -1,4 +1,4 @@
-"""One cluster of three brokers behind one proxy, and what is done to it through the proxy."""
+"""One cluster of three brokers behind one proxy, and operations through the proxy."""
 
 import json
 import time
@@ -43,9 +43,9 @@ class Scene:
             agent.wait_ready()
 
     def topic(self, name: str, partitions: int = 4) -> str:
-        """Create a topic, each partition on every broker, and wait until its leaders lead.
+        """Create a topic, each partition on every broker, and wait until its leaders are ready.
 
-        Before they do, brokers throw away what is sent with acks=0.
+        Until then, brokers drop records that are sent with acks=0.
         """
         direct: dict[str, str | int | float | bool] = {"bootstrap.servers": self.cluster.bootstrap}
         admin = AdminClient(direct)
@@ -80,7 +80,7 @@ class Scene:
 
 
 def drain(consumer: Consumer, count: int) -> list[bytes]:
-    """Return what a consumer gets, once that is ``count`` records and no more come."""
+    """Return a consumer's values, when it has ``count`` records or more and no more arrive."""
     values: list[bytes] = []
     deadline_s = time.monotonic() + WITHIN_S
     while time.monotonic() < deadline_s:

@@ -11,7 +11,7 @@ class RepeatedLooks(Generic[T]):
     """Looks at a pace, until it is left; a look that fails is a fault and ends nothing."""
 
     def __init__(self, look: Callable[[], T], pause_s: float) -> None:
-        """Take what looks once, and the pause between two looks."""
+        """``look`` makes one look; ``pause_s`` is the time between two looks."""
         self._look, self._pause_s = look, pause_s
         self.looks: list[T] = []
         self.faults: list[str] = []

@@ -1,4 +1,4 @@
-"""What one system test plays on."""
+"""The resources of one system test."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Predictions of counterfactuals against what real clients do with the proposed setting."""
+"""Predictions of counterfactuals, compared with real clients that have the proposed setting."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The broker's log and the wire agree on who began each rebalance, and it names every group."""
+"""Broker's log and wire agree on the trigger of each rebalance, and the log names every group."""
 
 import time
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ Named = list[tuple[int, str | None]]
 
 
 class Scene:
-    """Two agents beside one broker: one captures what its clients send, one reads its log."""
+    """Two agents beside one broker: one captures its clients' traffic, one reads its log."""
 
     def __init__(self, lab: Lab, clients: Clients, wire: Observer, broker_log: Observer) -> None:
         self.lab, self.clients = lab, clients
@@ -59,7 +59,7 @@ class Scene:
         return instance
 
     def noted(self, group: str, wanted: tuple[str, str]) -> set[tuple[str, str]]:
-        """Return which members of a group the broker's log noted with which words."""
+        """Return pairs of member and text that the broker's log noted for a group."""
         return self.broker_log.poll(
             lambda: {
                 (row["client_id"], row["reason"])
@@ -102,7 +102,7 @@ def _episodes(agent: Observer, groups: set[str]) -> list[ExplainedRebalance]:
 
 
 def _named(episodes: list[ExplainedRebalance], follow_ups: set[int]) -> Named:
-    """Leave out what follows an assignment at once: only the wire sees that it belongs to it."""
+    """Leave out rebalances that follow an assignment at once: only the wire shows that relation."""
     return [
         (episode.round.generations[0], _name(episode))
         for episode in episodes
@@ -146,7 +146,7 @@ def _wait_for_share(client: Driver, partitions: int) -> None:
 
 
 def _wait_for_shares(*clients: Driver) -> None:
-    """Wait until each of two has its half: who asks for a rebalance within one asks for none."""
+    """Wait until each of two members has its half: enforcing does nothing during a rebalance."""
     for client in clients:
         _wait_for_share(client, 2)
 

@@ -1,4 +1,4 @@
-"""The wire tells what the logs tell: two agents, one captures, beside the same clients."""
+"""Wire and logs give the same codes: two agents beside the same clients, one of them captures."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

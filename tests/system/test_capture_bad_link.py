@@ -1,4 +1,4 @@
-"""The capture on a link that loses, repeats and reorders packets tells what others tell."""
+"""A capture on a link that loses, repeats and reorders packets gives the same codes as others."""
 
 import os
 from collections.abc import Iterator
@@ -119,7 +119,7 @@ def clients(away: Scene, cache: Path, tmp_path: Path) -> Iterator[Clients]:
 def _settled(
     one: Observer, other: Observer, client_id: str, scope: str, least: int
 ) -> list[list[int]]:
-    """Return what each has told, once that is the same, over, and no less than wanted."""
+    """Return the codes of both agents, when they are the same, end with 0, and are enough."""
     return one.poll(
         lambda: [agent._codes(client_id, scope) for agent in (one, other)],
         lambda both: both[0] == both[1] and len(both[0]) >= least and both[0][-1] == 0,

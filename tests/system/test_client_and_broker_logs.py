@@ -36,7 +36,7 @@ class Scene:
         return client
 
     def codes(self, client_id: str, least: int) -> list[int]:
-        """Return what the client's log alone tells, once it is so much: both tell the same."""
+        """Return the codes by the client's log alone; both logs together must give the same."""
         codes = self.logs.settled(client_id, least)
         assert self.both.codes(client_id, codes) == codes
         return codes

@@ -1,4 +1,4 @@
-"""Codes 0-10: real Java consumers rebalance for each reason, and the agent tells which."""
+"""Codes 0-10: real Java consumers rebalance for each reason, and the agent shows its code."""
 
 from collections.abc import Mapping
 

@@ -54,10 +54,10 @@ def _run(output: Path, *options: str, environment: dict[str, str] | None = None)
 
 
 def assert_incidents_are_those_of_the_play(output: Path) -> None:
-    """Compare with the script: who was stuck, who was frozen, who changed topics.
+    """Compare with the script: the stuck member, the frozen member, the one with other topics.
 
-    A busy machine can keep a consumer from polling that the script did not stop. Such a consumer
-    says so in its log, and has to be named, too.
+    On a busy machine another consumer may miss its poll interval as well. Such a consumer logs
+    that, and must be named, too.
     """
     late = {
         log.stem

@@ -1,4 +1,4 @@
-"""Programs of real frameworks with default logging: their logs show what the wire shows."""
+"""Programs of real frameworks with default logging: their logs give the same codes as the wire."""
 
 import re
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def _stay_alone_and_block_for_5(run: Run) -> None:
 def _stay_alone_and_freeze(run: Run) -> None:
     """Freeze the first member until its session ends, and close it after it is back.
 
-    Its heartbeats and its polls are not tied to what processes a record.
+    Its heartbeats and polls do not depend on the processing of records.
     """
     run.fleet.pause("payments-1")
     run.fleet.wait_members(0)
@@ -107,7 +107,7 @@ def _leads(found: Episodes, wanted: list[int]) -> bool:
 
 
 def _rest_port(log: Path) -> int:
-    """Return the port on which a Connect worker listens, which its log names."""
+    """Return the port of a Connect worker's REST server, from its log."""
     (port,) = set(
         re.findall(r"REST server listening at http://127\.0\.0\.1:(\d+)/", log.read_text())
     )

@@ -1,4 +1,4 @@
-"""Logins, certificates and ACLs of a real broker: what is right works, what is wrong is named."""
+"""Logins, certificates and ACLs of a real broker: right ones work, errors name the wrong ones."""
 
 import base64
 import json
@@ -314,7 +314,7 @@ def test_the_time_lag_is_the_age_of_the_oldest_unread_record(guarded: Guarded) -
 
 
 class Setup(NamedTuple):
-    """What a property file is used with. ``port`` names the broker's listener for it."""
+    """The setup for a property file. ``port`` names the broker's listener for it."""
 
     port: str
     environment: Mapping[str, str] = MappingProxyType({})
@@ -339,7 +339,7 @@ SETUPS = {
 
 @pytest.fixture
 def in_folder(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in the folder with the stores, which the files name by relative paths."""
+    """Work in the folder with the key stores: the files name these by relative paths."""
     (guarded.folder / "jaas.conf").write_text(JAAS)
     monkeypatch.chdir(guarded.folder)
     return guarded.folder

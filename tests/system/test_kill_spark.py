@@ -1,8 +1,8 @@
-"""Kill -9 of ingests and agents at any moment: what the report reads is what was written, once.
+"""Kill -9 of ingests and agents at any moment: the report reads each written record once.
 
 `make kill-spark` runs the long form: KILLS kills over spool and topic, Parquet, Delta and Iceberg.
-The first kill of each combination falls between a table's commit and the next one's; it is the only
-one of the short form, where an agent is killed, too.
+The first kill of each combination is between the commits of two tables. The short form has only
+this kill, and one of an agent.
 """
 
 import itertools
@@ -50,7 +50,7 @@ GARBAGE = (b'{"torn', b"\xff\xfe", b'{"id":"x"}', b"[]")
 
 @dataclass(kw_only=True)
 class World:
-    """Two agents that write to spools and a topic, what went wrong there, and all that is true."""
+    """Two agents that write to spools and a topic, the damage there, and the true records."""
 
     folder: Path
     cluster: Cluster
@@ -62,7 +62,7 @@ class World:
     )
 
     def go_on(self) -> None:
-        """Let each agent see a round more; copy, tear and spoil what they have written."""
+        """Let each agent read one more rebalance; copy, cut and damage their files."""
         self.rounds += 1
         at = self.start + timedelta(minutes=self.rounds)
         for number, agent in enumerate(self.agents):
@@ -150,12 +150,12 @@ class Combination:
             (os.killpg if with_jvm else os.kill)(process.pid, signal.SIGKILL)
 
     def taken(self) -> list[Path]:
-        """Return what checkpoints have of batches that are in the tables."""
+        """Return the files in the checkpoints for batches that are in the tables."""
         wanted = "commits/[0-9]*" if self.source == "topic" else "files"
         return list(self.tables.glob(f"_checkpoints/*/{wanted}"))
 
     def finished(self) -> dict[str, list[Any]]:
-        """Let an ingest go on to the end; return what it leaves."""
+        """Run an ingest to its end; return the contents of the tables."""
         words = [str(self.kind), str(self.tables), *self.arguments()]
         done = subprocess.run(
             [sys.executable, "-P", "-m", "tests.system.finished_ingest", *words],

@@ -1,4 +1,4 @@
-"""The lab itself: what the demo and the other system tests stand on."""
+"""The lab itself, the base of the demo and of the other system tests."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""Deploys of real consumers, as people do them: what the agent shows of each once it is over."""
+"""Deploys of real consumers, as people do them, and the agent's view of each after its end."""
 
 import time
 from contextlib import ExitStack

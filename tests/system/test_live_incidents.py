@@ -1,4 +1,4 @@
-"""What all views say, second by second, while something happens to a group of real consumers."""
+"""All views, second by second, during incidents of a group of real consumers."""
 
 import time
 from contextlib import ExitStack
@@ -236,7 +236,7 @@ def test_removal_by_an_admin(lab: Lab, tmp_path: Path) -> None:
 def test_stale_member(lab: Lab, tmp_path: Path) -> None:
     """A static member that the network holds up keeps its place, but not its generation.
 
-    The agent sees its log alone: it cannot know who began the rebalance that it missed.
+    The agent reads only its log: it cannot know the trigger of the rebalance that it missed.
     """
     lab.admin.do(f"create-topic stale {PARTITIONS}")
     logs, bootstrap = tmp_path / "clients", lab.cluster.bootstrap
@@ -376,7 +376,7 @@ def test_sources_share_the_id_of_the_cluster(lab: Lab, tmp_path: Path) -> None:
 
 
 def steps_of(restarted: list[str]) -> frozenset[Ongoing]:
-    """Return what may go on while the last of some members is restarted: kinds rise."""
+    """Return the possible ongoing incidents during the restart of the last member: kinds rise."""
     *before, last = restarted
     older = going("rollout" if len(before) > 1 else "restart", *before)
     return frozenset({going("member_left", last), going("restart", last), older})
@@ -394,7 +394,7 @@ def _assert_true(
     stops: dict[str, float],
     off: float = 0.0,
 ) -> None:
-    """Check all views at every second, and what it cost.
+    """Check all views at every second, and the cost.
 
     ``stops`` is as in `unread_seconds`, ``off`` its error.
     """

@@ -42,7 +42,7 @@ _TAG = re.compile(r"<[^>]*>")
 
 
 class Glance(NamedTuple):
-    """What page and terminal showed between two instants (Unix seconds)."""
+    """The contents of page and terminal, read between two instants (Unix seconds)."""
 
     start: float
     end: float
@@ -85,9 +85,9 @@ def watch(
     settings: dict[str, str] | None = None,
     names: tuple[str, ...] = ("m1", "m2"),
 ) -> None:
-    """Let something happen to the members of a group, and check each glance.
+    """Cause an incident of a group by ``act``, and check each glance.
 
-    ``words`` is a pattern of what an incident is called once it has ended.
+    ``words`` is a pattern for the text of the incident after its end.
     """
     window_folder = folder / "window"
     window_folder.mkdir()
@@ -117,7 +117,7 @@ def _ended(url: str, group: str, since: float) -> IncidentAnswer | None:
 
 
 def _watch_on(watcher: Watcher, incident: IncidentAnswer, after_s: float) -> None:
-    """Wait until it has looked for so long after the end, and longer where the machine is busy."""
+    """Wait for looks until ``after_s`` seconds after the end, longer on a busy machine."""
     start_at, end_at = parse_time(incident.started_at), parse_time(incident.ended_at or "")
 
     def is_enough() -> bool:

@@ -1,4 +1,4 @@
-"""The OpenTelemetry Collector takes what the agent sends, by HTTP and gRPC (`make collector`)."""
+"""The OpenTelemetry Collector accepts the agent's exports, by HTTP and gRPC (`make collector`)."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ def built() -> Path:
 
 @contextmanager
 def collector(folder: Path, behind: str) -> Iterator[dict[OtlpProtocol, str]]:
-    """Give its endpoints; it sends everything on to who is behind it."""
+    """Give its endpoints; it forwards everything to the address ``behind``."""
     ports = {protocol: free_port() for protocol in OtlpProtocol}
     protocols = {each.value: {"endpoint": f"{HOST}:{ports[each]}"} for each in OtlpProtocol}
     pipeline = {"receivers": ["otlp"], "exporters": ["otlp_http"]}

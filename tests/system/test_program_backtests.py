@@ -1,4 +1,4 @@
-"""Groups of their own for two programs that share one: prediction and what real clients do.
+"""Separate groups for two programs that share one: the prediction, and the result of real clients.
 
 Each program reads a topic of its own, and is scaled out and in.
 """
@@ -28,7 +28,7 @@ SETTINGS = PATIENT | {"heartbeat.interval.ms": "3000", "work.s": "1"}
 
 
 class Outcome(NamedTuple):
-    """What one run cost."""
+    """The incidents and unread time of one run."""
 
     since: float
     """End of the start (Unix seconds)."""

@@ -1,4 +1,4 @@
-"""What the agent shows while a group's coordinator or leader dies at each step of the protocol."""
+"""The agent's data while a group's coordinator or leader dies, at each step of the protocol."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""Real clients, a proxy, three real brokers: as without it, and the wire tells what logs tell."""
+"""Real clients, a proxy, three real brokers: clients work as without it, wire and logs agree."""
 
 import json
 import re

@@ -19,7 +19,7 @@ WITHIN_S = 60.0
 
 
 class Seen(NamedTuple):
-    """What a client has noticed."""
+    """The observations of a client."""
 
     assigned: int
     revoked: int
@@ -29,7 +29,7 @@ class Seen(NamedTuple):
 
 
 def _consume(bootstrap: str, topic: str) -> Seen:
-    """Read records before and after a commit whose answer is longer than our decoder reads."""
+    """Read records before and after a commit with a response that is too long for our decoder."""
     rounds: list[str] = []
     errors: list[str] = []
     consumer = Consumer(
@@ -74,7 +74,7 @@ def _consume(bootstrap: str, topic: str) -> Seen:
 
 
 def _refusal(consumer: Consumer, topic: str) -> object:
-    """Commit offsets of very many partitions that do not exist; return what comes of it."""
+    """Commit offsets of very many partitions that do not exist; return the errors."""
     offsets = [TopicPartition(topic, 1 + number, 1) for number in range(ELEMENT_LIMIT + 1)]
     try:
         answers = consumer.commit(offsets=offsets, asynchronous=False)

@@ -57,7 +57,7 @@ def test_a_rolling_restart_loses_and_doubles_nothing(scene: Scene) -> None:
 
 
 def _write_while_brokers_restart(scene: Scene, topic: str) -> Counter[str]:
-    """Have all producers write before, while and after each broker is away; return what they did.
+    """Let all producers write before, during and after each broker's absence; return the counts.
 
     A producer that could not deliver fails the test.
     """
@@ -86,7 +86,7 @@ def _write_while_brokers_restart(scene: Scene, topic: str) -> Counter[str]:
 
 
 def _within(read: Callable[[], list[str]], count: int) -> list[str]:
-    """Return what a reader has, once that is ``count`` records and two more seconds have passed."""
+    """Return a reader's records, two seconds after it has ``count`` of them."""
     deadline_s = time.monotonic() + WITHIN_S
     while len(read()) < count and time.monotonic() < deadline_s:
         time.sleep(0.1)
@@ -95,7 +95,7 @@ def _within(read: Callable[[], list[str]], count: int) -> list[str]:
 
 
 def _counts(scene: Scene, changelog: str, count: int) -> dict[str, int]:
-    """Return what a Streams application has counted of each key, once there are so many."""
+    """Return the counts of a Streams application by key, when it has ``count`` keys."""
     settings: dict[str, str | int | float | bool] = {
         "bootstrap.servers": scene.cluster.bootstrap,
         "group.id": "counted",

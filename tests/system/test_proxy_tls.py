@@ -1,4 +1,4 @@
-"""TLS to the client, mTLS and SASL to a real broker, real clients; what is wrong is told."""
+"""TLS to the client, mTLS and SASL to a real broker, real clients; errors name the cause."""
 
 import json
 import socket
@@ -67,7 +67,7 @@ class Secrets:
             )
 
     def listen(self, *, mtls: bool = False) -> dict[str, str]:
-        """Return what a proxy is to its clients."""
+        """Return the proxy's TLS settings towards its clients."""
         own = {"cert_file": str(self.proxy)}
         return own | ({"ca_file": str(self.ca)} if mtls else {})
 

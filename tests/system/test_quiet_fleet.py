@@ -78,7 +78,7 @@ def _wait_until_settled(agent: Observer) -> None:
 
 
 def _assert_all_at_zero(agent: Observer) -> None:
-    """Every member is there, at zero; by its own name, which brokers do not know of all."""
+    """Assert that every member is at 0, by its own client id: brokers do not log all of these."""
     threads = [f"{name}-StreamThread-{n}-consumer" for name in INSTANCES for n in (1, 2)]
     gauge = "kafka_consumer_rebalance_status"
     for client_id in [*CONSUMERS, *threads]:

@@ -1,4 +1,4 @@
-"""Who began it, with real clients: all of them watched, then every half of them."""
+"""The trigger of rebalances of real clients: with all clients observed, then each half of them."""
 
 import json
 import subprocess
@@ -110,7 +110,7 @@ def _halves(records: list[Sample]) -> Iterator[tuple[tuple[str, ...], list[Expla
 def _assert_no_wrong_name(
     part: ExplainedRebalance, whole: list[ExplainedRebalance], seen: tuple[str, ...]
 ) -> None:
-    """A trigger that was not watched is unknown; who is named had a cause, or is the one."""
+    """Assert that a named trigger had a cause of its own or is the true one, else is unknown."""
     if part.trigger.member is None:
         return
     at = part.trigger.at

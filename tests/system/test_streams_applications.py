@@ -51,9 +51,9 @@ def _got(stage: Stage, wire: Observer, client_id: str) -> tuple[list[int], list[
 
 
 def _may_have_read(logged: list[int], seen: list[int]) -> bool:
-    """Tell whether both are one story: a thread that asks (6) may have left a 1 unread till then.
+    """Return whether log and wire agree: a thread that enforces a rebalance (6) may not read a 1.
 
-    It is a matter of milliseconds, of which the log tells and the wire cannot.
+    The order differs by milliseconds. The log shows the order of reading, and the wire cannot.
     """
     at = 0
     for code, then in zip(seen, [*seen[1:], 0], strict=True):
@@ -130,7 +130,7 @@ def test_standbys_move_when_instances_come_and_go(stage: Stage, wire: Observer, 
 
 
 def test_the_streams_protocol_tells_the_same_codes(stage: Stage, wire: Observer, run: Run) -> None:
-    """KIP-1071: also where only the group's readiness changed, which its log calls reconciling."""
+    """KIP-1071: also if only the group's readiness changed; the log calls that reconciling."""
     run("4.3.0", "s1", group_protocol="streams")
     second = run("4.3.0", "s2", group_protocol="streams")
     _assert_seen(stage, wire, "s1", [2, 0, 1, 0, 1, 10, 0])

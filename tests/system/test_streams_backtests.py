@@ -1,4 +1,4 @@
-"""Proposals for Streams applications against what real ones do with the proposed setting.
+"""Proposals for Streams applications, compared with real ones that have the proposed setting.
 
 The truth is in the instances' own logs: a task has no reader from the close of the instance that
 had it until the other one is assigned it.

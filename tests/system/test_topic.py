@@ -1,4 +1,4 @@
-"""Agents, a topic and two hubs that read it: what one hub shows, the other shows."""
+"""Agents, a topic and two hubs that read it: both hubs show the same."""
 
 import json
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def say(agent: Process, client: str, generation: int, at: datetime, cause: str) 
 
 
 def shown(hub: Process) -> list[str]:
-    """Return what a hub says of groups: explanations and gauges."""
+    """Return a hub's explanations and gauges of the groups."""
     got = [hub.get(f"api/v1/explain?group={group}") for group in GROUPS]
     gauges = sorted(
         line

@@ -87,7 +87,7 @@ def test_java_consumers(scene: Scene) -> None:
 
 
 def test_each_source_adds_what_the_other_cannot_tell(scene: Scene) -> None:
-    """The log of 2.8 has no 2; its leave has no reason on the wire, where it is taken for a 6."""
+    """Client 2.8 logs no 2; on the wire its leave has no reason and therefore counts as a 6."""
     slow = scene.clients.consumer(
         "2.8.2", "t3", "slow", [scene.topic("two-slow")], {"max.poll.interval.ms": "2000"}
     )

@@ -41,7 +41,7 @@ _HURRIED = {
 
 
 class Plan(NamedTuple):
-    """What one dialect's golden folder is recorded from."""
+    """The recordings for one dialect's golden folder."""
 
     dialect: str
     title: str
@@ -77,7 +77,7 @@ def main() -> None:
 
 @contextmanager
 def _hurried_lab(folder: Path, cache: Path) -> Iterator[Lab]:
-    """Open a lab in which all kinds of groups have short sessions and quick heartbeats."""
+    """Open a lab with short sessions and quick heartbeats for all types of groups."""
     with (
         FaultProxy() as proxy,
         Cluster(folder, cache, proxy_port=proxy.port, extra=lambda _: _HURRIED) as cluster,

@@ -1,4 +1,4 @@
-"""What the recorded Java consumers do. A scene's docstring says it, in the golden README too."""
+"""Scenes of the recorded Java consumers. A scene's docstring is in the golden README, too."""
 
 from itertools import cycle
 

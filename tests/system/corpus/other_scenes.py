@@ -1,4 +1,4 @@
-"""What the recorded Connect workers and clients in other languages do, as their docstrings say."""
+"""Scenes of the recorded Connect workers and clients in other languages."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""What clients need that the lab does not have: Go programs, Python packages, more Java drivers.
+"""Clients that the lab does not have: Go programs, Python packages, more Java drivers.
 
 Each is built once into the lab's cache, by version.
 """

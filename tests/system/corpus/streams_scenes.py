@@ -1,4 +1,4 @@
-"""What the recorded Streams applications do, as their docstrings say."""
+"""Scenes of the recorded Streams applications."""
 
 from agent.lab.proxy import STREAMS_HEARTBEAT
 from tests.system.corpus.take import Take, settle

@@ -37,7 +37,7 @@ def settle(seconds: float = 2.0) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Take:
-    """What a scene plays on: a topic and a group of its own, and the lab that all share."""
+    """The resources of a scene: a topic and a group of its own, and the common lab."""
 
     lab: Lab
     clients: Clients
@@ -159,7 +159,7 @@ class Worker:
     url: str
 
     def wait_ready(self, timeout_s: float = 90.0) -> None:
-        """Return once it answers, which it does as a member of its group."""
+        """Return when it responds: then it is a member of its group."""
         self._poll("/connectors", timeout_s)
 
     def create(self, name: str, topic: str, tasks: int) -> None:

@@ -8,7 +8,7 @@ Episodes = dict[str, list[list[int]]]
 
 
 def episodes(rows: Iterable[Mapping[str, Any]], hidden: frozenset[int] = frozenset()) -> Episodes:
-    """Return what the transitions of a group show, without the codes that a log never shows."""
+    """Return the codes of each member's episodes, without codes that a log never shows."""
     members: dict[str, str] = {}
     codes: dict[str, list[int]] = {}
     for row in rows:

@@ -86,7 +86,7 @@ class Fleet:
         self._running[name].send_signal(signal.SIGCONT)
 
     def block(self, name: str, seconds: float) -> None:
-        """Send a record to each partition which blocks this member alone."""
+        """Block one member for some seconds: send a record for it to each partition."""
         until_ms = int((time.time() + seconds) * 1000)
         producer = Producer({"bootstrap.servers": self._bootstrap})
         for partition in producer.list_topics(self.topic).topics[self.topic].partitions:
@@ -102,7 +102,7 @@ class Fleet:
             time.sleep(_STEP_S)
 
     def _seen(self) -> tuple[GroupState, int] | Failure:
-        """Ask the broker, which knows groups of Connect as well, for state and members."""
+        """Return the group's state and number of members at the broker, also for Connect."""
         asked = describe(self._access, [self._group], None, Extras())
         found = asyncio.run(asked)[0]
         return found if isinstance(found, Failure) else (found.state, len(found.members))

@@ -47,7 +47,7 @@ class Program:
     """Codes that its log never shows."""
 
     def command(self, cache: Path) -> list[str]:
-        """Return what runs it; without its tools the test is skipped, but never in CI."""
+        """Return its command line; without its tools the test is skipped, but never in CI."""
         try:
             self._assert_tools()
             return self._built(cache)
@@ -99,12 +99,12 @@ def node(folder: Path, _: Path) -> list[str]:
 
 
 def binary(folder: Path, _: Path) -> list[str]:
-    """Return the command of what was linked into one file."""
+    """Return the command of a program that was linked into one file."""
     return [str(folder / "member")]
 
 
 def jar(name: str) -> Words:
-    """Return what gives the command of a jar."""
+    """Return a function that gives the command of a jar."""
 
     def words(folder: Path, _: Path) -> list[str]:
         return [str(find_java()), *LIGHT_FLAGS, "-Xmx128m", "-jar", str(folder / "target" / name)]

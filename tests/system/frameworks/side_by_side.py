@@ -52,11 +52,11 @@ class Run:
         return sum(2 in each and each[-1] == 0 for seen in found.values() for each in seen)
 
     def on_wire(self) -> Episodes:
-        """Return what the wire shows, as far as the log can show it."""
+        """Return the wire's episodes, without the codes that the log cannot show."""
         return episodes(self.wire.transitions_of_group(self.group), self.program.hidden)
 
     def in_logs(self) -> Episodes:
-        """Return what the log shows."""
+        """Return the log's episodes."""
         return episodes(self.logs.transitions_of_group(self.group))
 
 
@@ -90,7 +90,7 @@ def side_by_side(
 
 
 def replay_hints(folder: Path) -> str:
-    """Return what ``replay`` prints beside records of the program's log files."""
+    """Return the hints that ``replay`` prints to stderr for the program's log files."""
     command = [sys.executable, "-P", "-m", "agent", "replay", "--source", "logs"]
     done = subprocess.run(
         [*command, *sorted(folder.glob("*.log"))], capture_output=True, text=True, check=True
