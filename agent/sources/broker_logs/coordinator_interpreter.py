@@ -6,9 +6,10 @@ members. ``assigned`` (Stabilized) shows the members of the generation; ``sync``
 assignment has come, a target was computed) ends the rebalance for them. ``settle`` is a member's
 own end, or an empty group. ``announce`` is a rebalance with an earlier cause, or the broker's own.
 
-Nothing is guessed. Members that joined before the log begins are unknown until a line names them.
-The demands of an assignment are not printed, so a cooperative follow-up is an episode of its own.
-In the new protocols an epoch's line names its originator and not the members that it moves.
+The interpreter does not guess. Members that joined before the begin of the log are unknown until a
+line names them. Brokers do not log the follow-up that an assignment requires, so a cooperative
+follow-up is a separate episode. In the new protocols the line of an epoch names its originator, but
+not the members with a changed assignment.
 
 A removed member has failed as soon as the group has settled without it. After an expired poll
 interval a member holds DroppedGroup (5) until it is back, `DROPPED_S` at most: no line reports its
@@ -75,7 +76,7 @@ class DroppedMember(NamedTuple):
 
 
 def _ignore_departure(_: str, __: float) -> None:
-    """Stand for a callback that nothing needs."""
+    """Do nothing: a callback that is not needed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -253,7 +254,8 @@ class CoordinatorInterpreter:
     def _begins_rebalance(self, group: CoordinatorGroup, event: LogEvent) -> bool:
         """Return whether the others rebalance with the named member, if there is one.
 
-        In the new protocols an epoch's line does not name the other members that it moves.
+        In the new protocols the line of an epoch does not name the members with a changed
+        assignment.
         """
         if event.rule.group_type == CLASSIC:
             return "old_generation" in event.captures

@@ -2,8 +2,8 @@
 
 A member id of the classic protocol is ``<client id>-<uuid>``, a static member's is
 ``<group.instance.id>-<uuid>``; the new protocols' ids hold no name. Without a client id, the
-instance id or the member id stands for it. A member that comes back has a new member id. It is the
-removed one of the same name, so its series and its episode go on.
+instance id or the member id is used in its place. A member that returns has a new member id. It is
+identified with the removed member of the same name, so its series and its episode continue.
 """
 
 import re
@@ -67,7 +67,7 @@ class CoordinatorGroup:
     def resolve(
         self, member_id: str, seen: Mapping[str, str], *, goes: bool = False
     ) -> CoordinatorMember:
-        """Find or create a member, and put it last; one that goes is no member that comes back."""
+        """Find or create a member, and put it last; a departing one is no returning member."""
         party = self.parties.pop(member_id, None) or self._take_returning(
             member_id, seen, goes=goes
         )
@@ -98,7 +98,7 @@ class CoordinatorGroup:
         )
 
     def record_leave(self, member_id: str) -> None:
-        """Remember that it has gone by LeaveGroup."""
+        """Remember that it departed by LeaveGroup."""
         self.left = [*self.left[1 - _LEFT :], member_id]
 
     def record_scan(self, patterns: str, topics: int) -> None:
@@ -174,8 +174,8 @@ class CoordinatorGroup:
 class GroupTable:
     """The groups of one cluster, shared by the logs of its brokers.
 
-    With its partition of the offsets topic a group moves from one broker to another, and the next
-    broker's log names its members only as they come and go.
+    A group moves between brokers together with its partition of the offsets topic. The next
+    broker's log names a member only when it joins or leaves.
     """
 
     groups: dict[str, CoordinatorGroup] = field(default_factory=dict)

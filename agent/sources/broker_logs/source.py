@@ -38,7 +38,7 @@ class BrokerLogSource:
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds."""
+        """Continue from ``position``, a former `checkpoint`. ``pause`` waits for some seconds."""
         self.name = config.name
         self._departures: list[tuple[str, float]] = []
         dialects, table = create_broker_dialects(), GroupTable()

@@ -2,8 +2,8 @@
 
 Theory of operation. The program runs on packets that begin with their IP header (SOCK_DGRAM). It
 has one list of connections for each `FilterRule`. Of all other connections it passes handshakes,
-requests for no records, and short responses: so nothing of a new connection is missed, however late
-it comes on a list. Everything else ends in the kernel.
+requests for no records, and short responses. So nothing of a new connection is missed, even if it
+is added to a list late. The kernel drops all other packets.
 
 Instructions: https://docs.kernel.org/networking/filter.html. A program has 4,096 of them at most,
 and its size counts against net.core.optmem_max, so the lists are bounded. A connection is known by
@@ -129,7 +129,7 @@ def _jump_gt(limit: int, to: str) -> _Op:
 
 
 def _drop_before(name: str) -> list[_Op]:
-    """Place a near end for all that drops; the program goes on behind it."""
+    """Insert a nearby end for all jumps that drop a packet; the program continues after it."""
     return [_Op(_JA, yes=name), _label("drop"), _ret(0), _label(name)]
 
 

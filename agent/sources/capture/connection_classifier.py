@@ -86,7 +86,7 @@ class ConnectionClassifier:
         }
 
     def classify(self, segment: TcpSegment) -> PacketAction:
-        """Return the handling of a segment, and learn from it."""
+        """Return the handling of a segment, and update the connection's classification by it."""
         asks = int.from_bytes(segment.target[-2:], "big") in self.ports
         ends = ConnectionKey(*((segment.source, segment.target)[:: 1 if asks else -1]))
         if segment.flags & SYN:

@@ -62,11 +62,11 @@ class CaptureSession:
             self._set_filter()
 
     def expire(self, at: float) -> list[Event]:
-        """Return the events behind gaps that are lost at Unix seconds ``at``."""
+        """Return the events after gaps that count as lost at Unix seconds ``at``."""
         return self._sessions.expire(at)
 
     def shrink_buffers(self) -> list[Event]:
-        """Drop long incomplete frames; return the events behind gaps."""
+        """Drop long incomplete frames; return the events after gaps."""
         return self._sessions.shrink_buffers()
 
     def count_drops(self) -> None:

@@ -121,7 +121,7 @@ class CaptureSource:
         reading.follow(self._decoder.ports)
 
     def _tick(self, reading: CaptureSession, emit: Emit, detach: Detach) -> None:
-        """Let time pass without packets."""
+        """Advance the time without packets."""
         now = self._clock()
         if not reading.is_behind:
             self._decode(reading.expire(now), emit)

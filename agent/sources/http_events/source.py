@@ -83,7 +83,7 @@ class HttpSource:
         """Origins with an end that is not reported yet."""
 
     async def run(self, emit: Emit, detach: Detach) -> None:
-        """Let bodies in until cancelled."""
+        """Accept bodies until cancelled."""
         self._emit, self.health.up = emit, True
         try:
             while True:
@@ -101,7 +101,7 @@ class HttpSource:
         return {"alive": sorted(self._alive)}
 
     def check(self, sender: str, authorization: str | None) -> None:
-        """Let a sender in.
+        """Accept a sender.
 
         Raises:
             RefusedError: no or a wrong token, or the source does not run.
@@ -119,10 +119,10 @@ class HttpSource:
             raise PostRefusedError(401, "unauthorized", wanted)
 
     def take_events(self, body: bytes, sender: str) -> int:
-        """Take a body of events, one a line; return how many.
+        """Apply a body of events, one a line; return their number.
 
         Raises:
-            RefusedError: a line is wrong, or they come too fast.
+            RefusedError: a line is invalid, or the body is above the rate limit.
 
         """
         self._admit(body)
@@ -144,10 +144,10 @@ class HttpSource:
         return len(events)
 
     def take_stats(self, body: bytes, sender: str, group: str | None) -> int:
-        """Take a body of librdkafka's statistics, one object a line; return how many lines.
+        """Apply a body of librdkafka's statistics, one object a line; return the number of lines.
 
         Raises:
-            RefusedError: a line is wrong (the others count), or they come too fast.
+            RefusedError: a line is invalid (the others count), or the body is above the rate limit.
 
         """
         self._admit(body)
@@ -206,10 +206,10 @@ class HttpSource:
         return parser
 
     def _admit(self, body: bytes) -> None:
-        """Take the body's lines out of the room that time makes.
+        """Count the body's lines against the rate limit (a token bucket).
 
         Raises:
-            RefusedError: it is too large, or comes too fast.
+            RefusedError: the body is too large, or above the rate limit.
 
         """
         config, now = self.config, self._monotonic()

@@ -43,7 +43,7 @@ class StatsSource:
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Go on from ``position``, a former `checkpoint`. ``pause`` waits for some seconds."""
+        """Continue from ``position``, a former `checkpoint`. ``pause`` waits for some seconds."""
         self.name = config.name
         self._config, self._cluster, self._host = config, cluster, host
         self._clock, self._pause = clock, pause

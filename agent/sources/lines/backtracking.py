@@ -49,7 +49,7 @@ class _Behind(NamedTuple):
 
     @property
     def period(self) -> int:
-        """Return how far apart two places of the literal are at least."""
+        """Return the smallest possible distance between two places of the literal."""
         text = self.literal
         places = range(1, len(text))
         return next((at for at in places if text[at:] == text[: len(text) - at]), len(text) or 1)

@@ -41,7 +41,7 @@ _COLOURS = re.compile(rb"\x1b\[[\d;]{0,32}m")
 
 
 def find_margins(head: bytes, is_document: IsDocument) -> list[Change]:
-    """Return how the margins of a log are taken away, the outermost first.
+    """Return the functions that remove the margins of a log, the outermost first.
 
     ``head`` are its first bytes; ``is_document`` says whether a text is more than a line an entry.
     """

@@ -146,7 +146,7 @@ class DialectMatcher:
 
     @cached_property
     def loose_finders(self) -> tuple[re.Pattern[bytes], ...]:
-        """Return expressions for a layout that writes a message's arguments apart."""
+        """Return expressions for a layout that writes a message's arguments in other fields."""
         return tuple(re.compile(re.escape(literal)) for literal in self.literals)
 
     @cached_property
@@ -194,7 +194,7 @@ class DialectMatcher:
     def head(self) -> str:
         """Return the anchor if every prefix begins with it, otherwise an empty text.
 
-        Dialects that read only lines behind others are searched for by nothing.
+        A dialect that reads only lines after those of other dialects has no search of its own.
         """
         if not self.literals:
             return ""
@@ -271,7 +271,7 @@ class Dialects:
     def matchers(self) -> tuple[DialectMatcher, ...]:
         """Return a matcher for each set of dialects that share their anchors.
 
-        Those that name the client in a prefix come first: they are surest of their lines.
+        Dialects that name the client in a prefix come first: their lines are the least ambiguous.
         """
         by_anchor: dict[str, list[Dialect]] = {}
         for dialect in self.all:

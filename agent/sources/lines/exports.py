@@ -289,7 +289,7 @@ class _Order:
 
     @property
     def _is_forward(self) -> bool:
-        """Whether it has come beyond its begin; a step within the moment is no sign of it."""
+        """Whether its times are after those at its begin, by more than `_moment`."""
         gain_s = self._last_at - self._first_at
         is_beyond = gain_s >= _moment(self._first_at)
         return is_beyond or (gain_s > 0 and self._ahead - self._back >= _FORWARD_STEPS)

@@ -95,12 +95,12 @@ class FileCounts:
 
     @property
     def needs_member(self) -> bool:
-        """Whether it has so many lines of a client that a member should have come of them."""
+        """Whether it has enough lines of a client to show a member, or the head of a muted one."""
         return self.is_muted or (self.client_lines >= _BLIND_LINES and not self.is_manual)
 
     @property
     def has_no_group(self) -> bool:
-        """Whether nothing in it is a member of a group, so that none is missed."""
+        """Whether it has only consumers without a group, so that a missing member is no fault."""
         return self.is_manual and not self.members and not self.is_muted
 
 
@@ -178,7 +178,7 @@ class FileReports:
             _log.log(self._level, "log_without_group", extra={"path": stream, "hint": hint})
 
     def report_end(self, stream: str) -> None:
-        """End the counts of a file that is gone."""
+        """End the counts of a deleted file."""
         self.files.pop(stream, None)
         self._waiting.pop(stream, None)
 

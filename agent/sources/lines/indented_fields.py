@@ -154,7 +154,7 @@ class FieldRecords:
 
 
 def is_field(text: str) -> bool:
-    """Return whether a line may be one of a field."""
+    """Return whether a line may be that of a field."""
     return text.startswith(_OF_NODE) and bool(_FIELD.match(text) or _FIELD_OF_NODE.match(text))
 
 

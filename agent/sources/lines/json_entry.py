@@ -316,7 +316,7 @@ def _add_client(text: str, found: Json) -> str:
 
 
 def _fill(message: str, found: Json) -> str:
-    """Return a message with its values: Logback's JsonEncoder and Serilog write them apart."""
+    """Return a message with its values: Logback's JsonEncoder and Serilog have them in fields."""
     arguments = found.get("arguments")
     for argument in arguments if isinstance(arguments, list) else ():
         message = message.replace("{}", str(argument), 1)

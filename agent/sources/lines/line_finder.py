@@ -1,10 +1,10 @@
 """Search of a block of bytes for the lines that a dialect may read.
 
 Theory of operation. Most lines of an application's log are not Kafka's, so a block is searched
-before anything is split into lines. `ahocorasick_rs` finds the marks of all clients in one pass,
-and a mark names the matchers that may read its line. That package is optional, as not every
-platform has a wheel of it. Without it each expression is a pass of its own, so a stream that has
-shown one family of dialects is bound to it: the expressions of the others are no longer searched.
+before it is split into lines. `ahocorasick_rs` finds the marks of all clients in one pass, and a
+mark names the matchers that may read its line. That package is optional, because not every platform
+has a wheel of it. Without it, each expression needs a separate pass. So once a stream has shown one
+family of dialects, only the expressions of that family are searched.
 """
 
 from collections.abc import Set as AbstractSet
@@ -45,9 +45,9 @@ class LineFinder(Protocol):
         """Begin the search of a block up to ``end``."""
 
     def find_next(self, start: int) -> FoundLine | None:
-        """Return the next line at or behind ``start``, the start of a line that repeats none.
+        """Return the next line from ``start`` on; None at the end.
 
-        None at the end.
+        ``start`` is the begin of a line that repeats no earlier one.
         """
 
 

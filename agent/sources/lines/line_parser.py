@@ -188,7 +188,7 @@ class LineParser:
 
     @property
     def block_number(self) -> int:
-        """Return the number of the current line's block; its bytes are not kept behind it."""
+        """Return the number of the current line's block; its bytes are valid only during it."""
         return self._place[4]
 
     @property
@@ -288,7 +288,7 @@ class LineParser:
         return min((at for at in times if at is not None), default=None)
 
     def state(self) -> dict[str, Any]:
-        """Return the state behind the last complete line, for a checkpoint."""
+        """Return the state after the last complete line, for a checkpoint."""
         return {
             "family": self.family,
             "enabled": sorted(self.enabled),
@@ -470,9 +470,9 @@ class LineParser:
         return ParsedLine(text, at, event, self._place, origin, shift_s)
 
     def _read_within(self, entry: LogEntry, line: ParsedLine, rule: Rule) -> Iterator[ParsedLine]:
-        """Read the lines behind a message that one entry holds: in its text, or in a field.
+        """Read the lines after a message in the same entry: in its text, or in a field.
 
-        Layouts of JSON write an exception apart from the message that it belongs to.
+        Layouts of JSON write an exception into another field than its message.
         """
         texts = (*_LINE_END.split(entry.text)[1:], *_find_texts(entry.fields))
         for text in islice(texts, _WITHIN_MAX):
@@ -483,7 +483,7 @@ class LineParser:
                 return
 
     def _date_elsewhere(self, entry: LogEntry, raw: bytes, arrival_at: float) -> float | None:
-        """Return the time that stands around a line without a stamp of its own in its head."""
+        """Return the time before or after a line without a timestamp in its head."""
         if entry.at is not None:
             return entry.at
         ends = (find(entry.text) for find in (self._find_message, self._find_last_anchor))

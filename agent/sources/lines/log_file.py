@@ -109,7 +109,7 @@ class OpenLog:
         self.offset = offset
 
     def end(self) -> Place:
-        """Return the place behind the last byte; nothing is read.
+        """Return the place after the last byte; nothing is read.
 
         Raises:
             OSError: the file cannot be read.
@@ -240,7 +240,7 @@ class OpenLog:
 
 
 def _unpack(file: gzip.GzipFile, left: int) -> bytes:
-    """Read a block; bytes before damage come first, the error with the next read."""
+    """Read a block; at damage it ends before the damaged bytes, and the next read fails."""
     pieces: list[bytes] = []
     try:
         with _translate_damage():

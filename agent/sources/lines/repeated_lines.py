@@ -1,12 +1,11 @@
 """Cache of lines that repeat an earlier one, or its begin.
 
-Theory of operation. A client prints most of its lines again and again. A line that begins as the
-one before, up to the minute, and continues behind its seconds as a known line does, has the event
-of that line: it is neither decoded nor matched. Or it is known that no expression finds it. A line
-with a member id or a generation hardly comes again, but its begin does, up to the message: then the
-message alone is matched. Only plain lines of ASCII are kept, so a hit needs no unwrapping. All
-streams of a source share the cache, so a hit must have the same layout of time, and the same
-matchers may read it.
+Theory of operation. A client prints most of its lines repeatedly. If a line is equal to a known
+line except for its time, it has the known line's event, or none: it is neither decoded nor matched.
+A line with a member id or a generation rarely repeats, but its begin does, up to the message. Then
+only the message is matched. The cache keeps only plain lines of ASCII, so a hit needs no
+unwrapping. All streams of a source share the cache, so a hit needs the same layout of time and the
+same matchers.
 """
 
 import re
@@ -57,7 +56,7 @@ class _Lines:
 
 
 class SharedLines:
-    """Known lines of all streams of a source, by the bytes behind their seconds."""
+    """Known lines of all streams of a source, by the bytes after their seconds."""
 
     def __init__(self) -> None:
         self._by_layout: dict[tuple[Layout, Matchers], _Lines] = {}

@@ -103,7 +103,7 @@ class Follower:
 
     @property
     def path(self) -> Path:
-        """The newest of the stream's files; it changes if each file has a name of its own."""
+        """The path of the stream's newest file; it changes if each file has another name."""
         return Path(self._path)
 
     @path.setter
@@ -313,7 +313,7 @@ class Follower:
         self._resume(self._reading.place)
 
     def _pass_on(self) -> None:
-        """Go to the next file; a pending one may have been copied and truncated meanwhile."""
+        """Go to the next file; a pending one may have been copied and truncated since."""
         waiting, self._next = self._next, ()
         try:
             found = self._resume(self._reading.place, finished=True, otherwise=waiting)
@@ -388,7 +388,7 @@ class Follower:
     def _open_set(self, split: Split = rotation) -> list[OpenLog]:
         """Open the rotated set up to the path's own file, oldest first.
 
-        A rotation meanwhile hides a file, or shows it twice: then it is done again.
+        A rotation at the same time hides a file or shows it twice; then the set is opened again.
         """
         for left in reversed(range(_TRIES)):
             current, older, faults = OpenLog(self.path), list[OpenLog](), list[str]()
@@ -424,9 +424,9 @@ class Follower:
         return chunk
 
     def _is_folder_unchanged(self) -> bool:
-        """Return whether no file came since the path's own was empty.
+        """Return whether the folder has no new file since the path's own was empty.
 
-        20,000 new logs in one folder would be listed by each of them.
+        Without that check, each of 20,000 new logs would list their common folder.
         """
         known = self._folder_at
         return known is not None and known == _change_of_folder(self._path, math.inf)

@@ -127,7 +127,7 @@ class StreamTail:
         return self.parser.release_overdue(held_at)
 
     def lag_s(self, now: float) -> float:
-        """Return how far behind the clock the stream is read (seconds)."""
+        """Return the delay of reading against the clock (seconds)."""
         horizon = self._horizon() if self.is_behind or self.is_waiting else None
         return 0.0 if horizon is None else max(0.0, now - horizon)
 

@@ -101,7 +101,7 @@ def _structure_line(text: str) -> str | None:
 
 
 def _render_behind(head: str, found: Json) -> str:
-    """Render an object behind a text: the fields of that message, or an entry of its own."""
+    """Render an object after a text: the fields of that message, or another entry."""
     message = found.get("message")
     if isinstance(message, str) and level_of(found):
         return _render(level_of(found), message, found)

@@ -2,7 +2,7 @@
 
 Theory of operation. Globs are evaluated every few seconds, so files may appear later. Files of one
 rotated set are one stream, named by the absolute path without a rotation's suffix. Each stream has
-a `Follower` for its files and a `StreamParser` for its lines. Its position is the place behind the
+a `Follower` for its files and a `StreamParser` for its lines. Its position is the place after the
 last complete line; between any two awaits it agrees with the signals that were emitted.
 """
 
@@ -259,7 +259,7 @@ class FileTail:
         self._end_restored(now, detach)
 
     def _end_restored(self, now: float, detach: Detach) -> None:
-        """Go on with streams that are in the middle of a rotation; end those of other paths."""
+        """Continue streams that are in the middle of a rotation; end streams of other paths."""
         for stream, tail in self._restored.items():
             if not Path(stream).exists():  # on its way from one file to the next, or deleted
                 self._add(tail)

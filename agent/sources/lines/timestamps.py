@@ -101,7 +101,7 @@ _NEVER = "(?!)"
 
 
 class _Form:
-    """A form of timestamp: all of it, and the rest behind an equal begin of line.
+    """A form of timestamp: the whole pattern, and the pattern of the rest after a known begin.
 
     A form is compiled when a line needs it: most logs have one form, and all take 60 ms.
     """

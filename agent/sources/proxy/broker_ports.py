@@ -1,7 +1,7 @@
 """Listening ports, one a broker, assigned as brokers' responses name them.
 
-A broker keeps its port as long as the agent has its checkpoint, for clients keep addresses too. The
-port of a broker that is named no more goes to a new one if no other port is free.
+A broker keeps its port as long as the agent has its checkpoint, because clients keep addresses,
+too. If no port is free for a new broker, it gets the port of a broker that is not named any more.
 """
 
 import logging
@@ -52,7 +52,7 @@ class BrokerPorts:
         return {f"{node.host}:{node.port}": port for node, port in list(self._ports.items())}
 
     def get_or_assign(self, node: HostPort) -> int | None:
-        """Return a broker's port, a new one for a new broker; None if there is no more."""
+        """Return a broker's port, a new one for a new broker; None if no port is left."""
         port = self._ports.get(node)
         if port is None:
             free = [port for port in self.offered if not port or port not in self._brokers_by_port]
@@ -64,7 +64,7 @@ class BrokerPorts:
         return port
 
     def _reassign(self, node: HostPort) -> int | None:
-        """Give a broker the port of the one that was not named for longest, if that is gone."""
+        """Give a broker the port of the broker that was not named for longest, if that is gone."""
         silent = [each for each, port in self._ports.items() if port in self.offered]
         gone = min(silent, key=self._named_at.__getitem__, default=None)
         if gone is None or self._clock() - self._named_at[gone] < GONE_S:
@@ -102,7 +102,8 @@ class BrokerPorts:
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; an empty host is every address.
 
-    One of any port (0) is bound by its number too: else it would lose it when it stops to listen.
+    A socket of any port (0) is bound again by its number: else it would lose the port when it stops
+    listening.
 
     Raises:
         OSError: the address is taken or not ours.

@@ -194,4 +194,4 @@ class ProxiedConnection:
 
 
 def _do_nothing() -> None:
-    """Stand for a callback after the end."""
+    """Do nothing: a placeholder for callbacks after the end."""

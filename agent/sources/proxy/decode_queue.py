@@ -1,7 +1,7 @@
 """A queue of passed bytes for the decoder, read in idle time, so that no response waits for it.
 
-A fault of the decoder ends the decoding of that connection, is counted, and nothing else: frames
-and addresses are read apart.
+A fault of the decoder is counted and ends the decoding of that connection. It has no other effect,
+because frames and addresses are read by other code.
 """
 
 import time
@@ -33,7 +33,7 @@ class DecodeQueue:
 
     @property
     def is_due(self) -> bool:
-        """Whether it must be read now, idle or not; there is something to read."""
+        """Whether it must be read now, even if the loop is not idle; it must not be empty."""
         pieces = self.pieces
         return len(pieces) >= _PIECES_MAX or time.time() - pieces[0][-1] > _WAIT_S
 

@@ -31,9 +31,10 @@ class Target(NamedTuple):
 
 
 class Resolver:
-    """Looks names up, each in a thread of its own; addresses need none.
+    """Resolver of host names, each in a separate thread; addresses need no thread.
 
-    A name server that is silent about one broker holds up no other, nor the agent's end.
+    If a name server does not respond for one broker, it delays neither other brokers nor the
+    agent's end.
     """
 
     def __init__(self, post: Callable[[Ready], None]) -> None:

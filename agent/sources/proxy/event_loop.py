@@ -119,7 +119,7 @@ class ProxyLoop:
             self._close()
 
     def stop(self, drain_s: float) -> None:
-        """From any thread: accept no more clients; requests under way have so long to end."""
+        """Accept no more clients; requests under way have this time to end. From any thread."""
         self.post(partial(self._drain, drain_s))
 
     def renew(self, terms: ProxySettings) -> None:

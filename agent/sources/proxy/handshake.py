@@ -92,7 +92,7 @@ class Handshake:
         self._shake()
 
     def _shake(self) -> None:
-        """Go on with both handshakes; the broker's first, for the client's may promise it."""
+        """Continue both handshakes, first the broker's: the client's may depend on its result."""
         if self.closed or self._broker is None or self._server is None:
             return
         try:

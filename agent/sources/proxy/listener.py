@@ -1,11 +1,11 @@
-"""A listening port that refuses clients while the brokers behind it do.
+"""A listening port that refuses clients while its brokers refuse connections.
 
-Theory of operation. An accepted client has reached its broker, as far as it knows. A client that is
-closed at once may come back at once, and try no other broker: kafka-python 3.0 resets its back-off
-whenever it gets through, and its consumer then gives up. So whenever a broker ends a connection it
-is dialed before the client sees the end, and while it refuses, so does the port (`shutdown` ends
-the listening alone; the port stays bound). Failures that show nothing of the broker (an unknown
-name, no free descriptor, lost packets) leave the port open.
+Theory of operation. For a client, an accepted connection is a connection to the broker. If it is
+closed at once, the client may reconnect at once and try no other broker: kafka-python 3.0 resets
+its back-off at each successful connection, and its consumer then gives up. So when a broker ends a
+connection, the proxy dials the broker before the client sees the end. While the broker refuses, the
+port refuses, too (`shutdown` ends only the listening; the port stays bound). Failures that prove
+nothing about the broker (an unknown name, no free descriptor, lost packets) leave the port open.
 """
 
 import errno
@@ -79,7 +79,7 @@ class Listener:
             self._start_dial()
 
     def record_result(self, error: int) -> None:
-        """Take the result of another dial, unless one of its own is under way."""
+        """Use the result of a connection's dial, unless an own dial is under way."""
         if not (self._is_dialing or self._is_closed):
             self._handle_result(error)
 

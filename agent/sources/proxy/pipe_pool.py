@@ -23,7 +23,7 @@ class PipePool:
         return memoryview(bytearray(_BUFFER_BYTES))
 
     def lend(self, size: int) -> tuple[int, int]:
-        """Return an empty pipe's two ends, to read and to write; it holds so many bytes."""
+        """Return the ends of an empty pipe of ``size`` bytes: to read, and to write."""
         if self._idle[size]:
             return self._idle[size].pop()
         pipe = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,10 +1,10 @@
 """One direction of a connection: copied at frame starts, spliced through opaque bodies.
 
-Theory of operation. Read bytes must be written before more is read: that is the back-pressure, and
-the bound of memory. `os.splice` moves a body from socket to socket through a pipe, without a copy
-into the process; a pipe is lent while a body passes. Within a long body the kernel wakes the loop
-for no few bytes (SO_RCVLOWAT). The best size differs by direction: a response is read while it
-comes, a request is of no use before its end.
+Theory of operation. Bytes that were read must be written before more is read: that is the
+back-pressure, and it limits the memory. `os.splice` moves a body from socket to socket through a
+pipe, without a copy into the process; a pipe is borrowed for each body. Within a long body the
+kernel wakes the loop only for many bytes (SO_RCVLOWAT). The best number differs by direction: a
+client reads a response as it arrives, but a broker can use a request only when it is complete.
 """
 
 import os
@@ -63,7 +63,7 @@ class FrameFilter(Protocol):
 
     @property
     def pending(self) -> Sized:
-        """Bytes that were taken and have not gone on."""
+        """Bytes that were read and not yet written."""
 
     def feed(self, data: bytes) -> bytes:
         """Take read bytes; return the bytes to write for them."""
@@ -273,5 +273,5 @@ class Relay:
 
 
 def _is_within_frame(body: int) -> bool:
-    """Whether the rest of a body is sure to come; a tunnel waits for nothing."""
+    """Return whether more bytes of a body must follow; in a tunnel that is never certain."""
     return 0 < body <= FRAME_BYTES_MAX

@@ -22,7 +22,7 @@ class Endpoint(Protocol):
     """A piece so long may have left something behind."""
 
     def handshake(self) -> bool:
-        """Go on with the handshake; return whether it is complete."""
+        """Continue the handshake; return whether it is complete."""
 
     def recv(self) -> bytes:
         """Return the available bytes, ``b""`` at the end; raise BlockingIOError without any."""
@@ -34,7 +34,7 @@ class Endpoint(Protocol):
         """Return how many bytes were taken; raise BlockingIOError if none."""
 
     def await_bytes(self, size: int) -> None:
-        """Be ready to read with so many bytes, or at the end."""
+        """Set the number of bytes from which the socket is readable; its end is always readable."""
 
     def finish(self) -> None:
         """Shut down the sending side."""

@@ -127,7 +127,7 @@ class ProxySource:
         return now - _ON_THE_WAY_S
 
     def shrink_buffers(self) -> None:
-        """Drop long incomplete frames of the decoders; the traffic goes on."""
+        """Drop long incomplete frames of the decoders; the traffic is not affected."""
         if self._loop is not None:
             self._loop.post(self._loop.shrink_buffers)
 

@@ -158,7 +158,7 @@ class StatisticsInterpreter:
         )
 
     def advance(self, now: float) -> list[Signal]:
-        """Let time pass until Unix seconds ``now``: note suspects that straggle, forget others."""
+        """Advance to Unix seconds ``now``: note silent clients of busy groups, forget old ones."""
         busy = {look.member.group for look in self.looks.values() if look.is_busy}
         out = []
         for name, look in list(self.looks.items()):
@@ -170,7 +170,7 @@ class StatisticsInterpreter:
         return out
 
     def end(self) -> None:
-        """Take the end of the stream: all its clients have gone."""
+        """Note the end of the stream: all its clients have departed."""
         self.has_ended = True
         for name in list(self.looks):
             self._forget(name)

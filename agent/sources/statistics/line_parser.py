@@ -77,7 +77,7 @@ class StatsParser:
         return None
 
     def state(self) -> dict[str, Any]:
-        """Return the state for a restart behind the last complete line."""
+        """Return the state for a restart after the last complete line."""
         return {"skipping": self._skipping, "view": self.interpreter.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
