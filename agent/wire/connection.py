@@ -2,9 +2,9 @@
 
 Theory of operation. Sans I/O: proxy, capture and pcap feed the same object. A direction is *in
 step* when its frame starts are known. It is out of step after a start in mid-stream or a loss
-inside a wanted frame. Then each piece (a TCP segment, as a rule the start of a frame) is tried, and
-reading goes on with the first that looks like a frame of this connection. Unreadable bytes make the
-connection opaque: counted, and silent from then on. Nothing here raises.
+inside a wanted frame. Then each piece (a TCP segment, usually the start of a frame) is tried, and
+reading continues with the first one that looks like a frame of this connection. Unreadable bytes
+make the connection opaque: it is counted, and no longer read. Nothing here raises.
 """
 
 import struct

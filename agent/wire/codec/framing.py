@@ -71,7 +71,7 @@ class Framer:
         self._buffer.clear()
 
     def _start(self, data: bytes, at: int, wanted: Wanted, frames: list[bytes]) -> int:
-        """Read the frame that starts at ``at``; return the position behind it."""
+        """Read the frame that starts at ``at``; return the position after it."""
         end = len(data)
         if end - at < self._head:
             self._buffer += data[at : at + _LENGTH.size]
@@ -94,7 +94,7 @@ class Framer:
         return min(body + size, end)
 
     def _collect(self, data: bytes, at: int, wanted: Wanted, frames: list[bytes]) -> int:
-        """Complete the length, the head and the body of a frame that came in pieces."""
+        """Complete the length, the head and the body of a frame that arrived in pieces."""
         step = min(self._need - len(self._buffer), len(data) - at)
         self._buffer += data[at : at + step]
         return self._advance(at + step, wanted, frames)

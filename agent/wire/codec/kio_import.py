@@ -1,7 +1,7 @@
 """An import of kio without its support for tests.
 
-kio registers its types with hypothesis wherever that is installed: 8 MiB and 0.1 s that an agent
-never uses.
+kio registers its types with hypothesis if that is installed. That takes 8 MiB and 0.1 s, and an
+agent never uses it.
 """
 
 import sys
@@ -13,7 +13,7 @@ _HEAVY = "hypothesis"
 
 @contextmanager
 def without_hypothesis() -> Iterator[None]:
-    """Let imports inside find no hypothesis, unless it is there already."""
+    """Hide hypothesis from imports inside this context, unless it is imported already."""
     if _HEAVY in sys.modules:
         yield
         return

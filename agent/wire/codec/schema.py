@@ -4,8 +4,8 @@ Theory of operation. kio has every version of every message as a dataclass. Its 
 (0.6.5) allocates for the counts in the bytes before it checks them: one hostile frame of 20 bytes
 aborts the process. So the bytes are read here, each count is checked against the rest, and reading
 stops at the last wanted field. The members that a leader receives and the assignments that it sends
-stand behind that field and cost nothing. A version's classes weigh 50 KiB and are used once, so
-they are unloaded; one thread at a time, for sources decode in threads of their own.
+are after that field and cost nothing. A version's classes take 50 KiB and are used once, so they
+are unloaded. A lock lets one thread load at a time, because sources decode in several threads.
 """
 
 import dataclasses

@@ -79,7 +79,7 @@ def handle_join_request(
     metadata: tuple[embedded.Subscription | None, streams_userdata.SubscriptionInfo | None],
     at: float,
 ) -> list[Signal]:
-    """Return the cause of a join, as far as the request shows it."""
+    """Return the cause of a join in its request; `NONE` if the request shows none."""
     subscription, info = metadata
     returned = member.report_return(None if subscription is None else subscription.topics, at)
     out = _find_cause(member, join, subscription, at)

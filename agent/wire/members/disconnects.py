@@ -1,4 +1,4 @@
-"""Origins that have ended: their members lost every connection, and none came back in time."""
+"""Ended origins: their members lost every connection, and none reconnected in time."""
 
 from dataclasses import dataclass, field
 
@@ -25,7 +25,7 @@ class DisconnectTracker:
             self._disconnected_at[member.identity.origin] = at
 
     def take_all(self) -> list[str]:
-        """Return all origins that have lost their connections: nothing more will come."""
+        """Return all origins that have lost their connections, at the end of the input."""
         connected = self.registry.list_connected_origins()
         lost = [stream for stream in self._disconnected_at if stream not in connected]
         self._disconnected_at.clear()

@@ -139,9 +139,9 @@ def _has_reported(member: WireMember) -> bool:
 
 
 def _complete_without_target(member: WireMember, sent_at: float, at: float) -> list[Signal]:
-    """End a cause without a new target at the next accepted heartbeat; its target may come before.
+    """End a cause without a new target at the next accepted heartbeat.
 
-    A new member has to wait for its first one.
+    A new target may arrive before that. A new member must wait for its first target.
     """
     if RebalanceStatus.NEW_MEMBER in member.reported_causes and member.target is None:
         return []

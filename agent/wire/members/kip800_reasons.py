@@ -78,7 +78,7 @@ _DROPPED = {"consumer poll timeout has expired.", "worker poll timeout has expir
 
 
 def parse_join_reason(reason: str) -> JoinCause:
-    """Return the cause in a JoinGroup's reason; `NONE` for a text that is no cause of its own."""
+    """Return the cause in a JoinGroup's reason; `NONE` for a text of a consequence."""
     if match := _FOLLOW_UP.fullmatch(reason):
         return JoinCause(RebalanceStatus.USER_REQUESTED, int(match["due_ms"]))
     for pattern, status in _FIXED:

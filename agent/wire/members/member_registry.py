@@ -1,11 +1,11 @@
 """Member identity on the wire, joined over connections and member ids.
 
 Theory of operation. A connection belongs to one client, and a client joins a group once. A member
-is found by its member id, else by the connection. Else it is the member of the same client id, host
-and group that has lost all connections (it came back, or its process did), or, of a Streams
-process, the thread of that name; else it is new. Its origin is the client's end of its first
-connection. A Kafka Streams thread has the origin of its instance: the process id, or the origin of
-the instance's other threads.
+is found by its member id, else by the connection. Else it is the member with the same client id,
+host and group that has lost all connections (it has reconnected, or its process was restarted), or,
+in a Streams process, the thread with that name; else it is new. Its origin is the client's end of
+its first connection. A Kafka Streams thread has the origin of its instance: the process id, or the
+origin of the instance's other threads.
 """
 
 import re

@@ -1,11 +1,12 @@
 """A rewriter of the broker addresses in a response's first bytes; nothing else in it changes.
 
-Theory of operation. Addresses of brokers stand near the start of a response, but for Produce's new
-leaders (KIP-951), in small responses, and those of share groups. So a prefix is read by hand up to
-the last address and replaced; the rest passes unread. Brokers also name new leaders at the far end
-of a Fetch response, behind the records, when its length has long been passed on. There the version
-is held below the one that has them (`_cap_versions`); this costs the client only a Metadata request
-when a leader changes. Share groups have no such version: `has_addresses_at_end`.
+Theory of operation. The addresses of brokers are near the start of a response, except Produce's new
+leaders (KIP-951), in small responses, and those of share groups. So the first bytes are read by
+hand up to the last address and replaced; the rest passes unread. Brokers also name new leaders at
+the end of a Fetch response, after the records; its length was passed on long before. Therefore the
+version of Fetch is limited to one without these addresses (`_cap_versions`); the client then needs
+one Metadata request more when a leader changes. Share groups have no such version:
+`has_addresses_at_end`.
 """
 
 import struct

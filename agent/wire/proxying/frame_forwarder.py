@@ -99,7 +99,7 @@ class FrameSplitter:
         return not self.skip and not self.pending
 
     def feed(self, data: bytes) -> bytes:
-        """Return the bytes that go on now."""
+        """Return the bytes that are passed on now."""
         kept = 0
         if self.pending:
             self.pending.append(data)
@@ -118,12 +118,12 @@ class FrameSplitter:
         return self._split(data, kept)
 
     def track(self, data: bytes) -> None:
-        """Take bytes that have gone on as they came: none is held, no frame is to be changed."""
+        """Note bytes that were passed on unchanged: none is withheld, no frame needs a change."""
         self.feed(data)
         self._passed = sum(map(len, self.pending))
 
     def _split(self, data: bytes, kept: int) -> bytes:
-        """Find the frames that start in ``data``; its first ``kept`` bytes have gone on."""
+        """Find the frames that start in ``data``; its first ``kept`` bytes were passed on."""
         out: list[bytes] = []
         at, end = self.skip, len(data)
         try:
@@ -261,7 +261,7 @@ class FrameForwarder:
         return RewrittenHead(_INT32.pack(size + len(head) - consumed) + head, 4 + consumed)
 
     def _is_decodable(self, size: int) -> bool:
-        """Whether the decoder reads a frame so long."""
+        """Whether the decoder reads a frame of this length."""
         if size > FRAME_LIMIT:
             self._counts["oversized"] += 1
         return size <= FRAME_LIMIT
@@ -288,11 +288,11 @@ _API_KEYS = 256
 
 
 def _visit_nothing(_data: bytes, _at: int, _size: int) -> None:
-    """Stand for a visit after `close`."""
+    """Do nothing: a placeholder for a visit after `close`."""
 
 
 def _do_nothing() -> None:
-    """Stand for a callback after `close`."""
+    """Do nothing: a placeholder for a callback after `close`."""
 
 
 def _expects_response(data: bytes, at: int, version: int) -> bool:

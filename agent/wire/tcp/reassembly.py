@@ -1,10 +1,10 @@
 """TCP reassembly for captured traffic: segments in, bytes of both directions in causal order out.
 
 Theory of operation. A segment is delivered after all bytes before it, and after all bytes that its
-sender had acknowledged: so a response never overtakes its request, however the capture mixed them.
-A gap was lost by the capture if the other end has acknowledged its bytes (they will not come
-again), else on the network (they will be sent again). The first is given up after `LOST_AFTER_S`,
-the second after `RESENT_WITHIN_S`, both when too much waits; a loss is a chunk of its own. Nothing
+sender had acknowledged. So a response never overtakes its request, in any order of the capture. The
+bytes of a gap were lost by the capture if the other end has acknowledged them (they are not sent
+again), else on the network (they are sent again). The first is given up after `LOST_AFTER_S`, the
+second after `RESENT_WITHIN_S`, both when too much waits; a loss is a separate chunk. Nothing
 is delivered twice: duplicates, retransmissions and overlaps are cut by their sequence numbers
 (RFC 9293; compared modulo 2^32).
 """
@@ -108,7 +108,7 @@ class TcpStream:
         return out
 
     def flush(self) -> list[StreamChunk]:
-        """Give up all gaps: nothing more will come."""
+        """Give up all gaps: the input has ended."""
         out: list[StreamChunk] = []
         while self.stuck_at is not None:
             out += self._give_up()

@@ -85,7 +85,7 @@ class TcpSessions:
         return out + self._feed(session, direction, segment, at)
 
     def flush(self) -> list[Event]:
-        """Return the events behind gaps, at the end of the capture."""
+        """Return the events after gaps, at the end of the capture."""
         return [
             event
             for session in list(self._stuck.values())
@@ -93,7 +93,7 @@ class TcpSessions:
         ]
 
     def shrink_buffers(self) -> list[Event]:
-        """Drop long incomplete frames, as memory is short; return the events behind gaps."""
+        """Drop long incomplete frames, because memory is short; return the events after gaps."""
         for session in self._sessions.values():
             if session.connection is not None:
                 session.connection.shrink_buffers()
