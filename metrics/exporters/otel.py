@@ -1,6 +1,6 @@
 """The metrics of ``/metrics`` in OpenTelemetry's data model.
 
-Names and attributes follow the semantic conventions: namespaces by dots, units apart from names,
+Names and attributes follow the semantic conventions: namespaces by dots, no units in names,
 Kafka's group and client under ``messaging``. A state set is a status metric: an UpDownCounter with
 a series for every state. https://opentelemetry.io/docs/specs/semconv/how-to-write-conventions/status-metrics/
 

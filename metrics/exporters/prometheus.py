@@ -121,9 +121,9 @@ def _has_end(row: Metric) -> bool:
 class _LabelTexts(dict[Labels, str]):
     """Text of labels, without braces, by labels; formatted at first use.
 
-    All metrics with these labels share it. In a histogram the bound stands between the labels: the
-    text has the labels before it, a line end, and the labels behind it. All lines of a histogram
-    share it: a text for each line of 5,000 groups took 30 MiB.
+    All metrics with these labels share it. In a histogram the bound is between the labels: the text
+    has the labels before the bound, a line end, and the labels after it. All lines of a histogram
+    share it, because a text for each line of 5,000 groups took 30 MiB.
     """
 
     def __init__(self, shape: _TextShape, last: dict[Labels, str]) -> None:

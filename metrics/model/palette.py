@@ -3,13 +3,13 @@
 Pages, terminal, dashboards and report take their colours from here. 0 is a quiet grey. The hue
 names the family: blue for joins (1, 2), red for members that were lost (3 to 5), mauve for the user
 (6), green for metadata (7, 8), yellow for retries (9), violet for follow-ups of Streams (10 to 13).
-Lightness tells the members of a family apart.
+The statuses of a family differ in lightness.
 
 Any two statuses differ by a CIEDE2000 of 12 at least, in usual vision and under simulated
 protanopia, deuteranopia and tritanopia (Machado 2009), and each has a contrast of 3:1 with its
 background. No set of fourteen colours has that on both backgrounds at once: the lightness that
-both allow is too narrow. So there are two shades. Fourteen colours are still many: wherever there
-is room a screen writes the code and its name beside them.
+both allow is too narrow. So there are two shades. Fourteen colours are still many: if there is
+room, a screen shows the code and its name beside the colour.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Frozen rows: all states at one instant, as exporters and sinks read them.
 
-Members that end up with the same labels stay apart here; `aggregation.live.live` takes their max.
+Members with equal labels are separate rows here; `aggregation.live.live` computes their max.
 """
 
 from dataclasses import dataclass, field

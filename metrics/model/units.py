@@ -1,7 +1,7 @@
-"""Types of values that others write: with a unit, in seconds and bytes, or of 64 bits.
+"""Types of external values: durations and sizes with a unit, and integers of 64 bits.
 
-A field's type says its unit, not its name: `agent.config.codec` reads ``30s`` for a `Duration` and
-``512MiB`` for a `Size`.
+The unit of a field is in its type, not in its name: `agent.config.codec` reads ``30s`` for a
+`Duration` and ``512MiB`` for a `Size`.
 """
 
 from typing import Annotated

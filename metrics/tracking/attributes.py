@@ -51,7 +51,7 @@ def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) ->
 
 
 def record_end(track: Track, at: float) -> list[Sample]:
-    """Return that a member with partitions is seen no more, and for how long it was silent."""
+    """Record that a member with partitions is not seen any more, and the time of its silence."""
     has_any = bool(track.assigned) or track.member.group_type == "share"  # which has no owners
     return [_silence(track, at)] if has_any and _shows_silence(track, at) else []
 

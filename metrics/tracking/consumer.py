@@ -141,7 +141,7 @@ class Consumer(
     """Time until which all reports of brokers wait for the member's own source."""
 
     def __post_init__(self) -> None:
-        """Share equal parts: each one that a checkpoint held has strings of its own."""
+        """Share equal parts, to save memory: a loaded checkpoint has separate equal strings."""
         if self.views:
             self.track.share_texts()
         for view in self.views:
@@ -159,7 +159,7 @@ class Consumer(
 
     @property
     def is_attached(self) -> bool:
-        """One of its sources is alive; else it stays only until its status ends or is lost."""
+        """Whether one of its sources is alive; else it stays only until its status ends."""
         return any(view.attached for view in self.views)
 
     @property

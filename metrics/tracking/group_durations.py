@@ -1,4 +1,4 @@
-"""Groups and the durations of their members' episodes; they stay when the members are gone."""
+"""Groups and the durations of their members' episodes; they outlive the members."""
 
 from bisect import bisect_left
 from collections import Counter

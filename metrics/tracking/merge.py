@@ -204,7 +204,7 @@ class SourceMerger:
         return out
 
     def _backfill(self, consumer: Consumer, cause: Signal, end: Observation) -> list[Sample]:
-        """Record the cause of a rebalance that is over as an episode of its own."""
+        """Record the cause of a past rebalance as a separate episode."""
         track = consumer.track
         now = track.ended, consumer.instance, consumer.streams_follow_up
         if not self._instances.is_idle_since(consumer, earliest_at(cause)):

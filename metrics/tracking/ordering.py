@@ -1,7 +1,7 @@
 """The order of events that several sources report.
 
-Within one source the read order rules, between sources time. A source that has reported the same
-end as another is behind it in its own order, whatever the clocks are.
+Within one source the read order decides, between sources the time. When a source has reported the
+same end as another one, all that it reports later is after that end, for any state of the clocks.
 """
 
 from metrics.model.signals import Signal, SignalKind

@@ -106,7 +106,10 @@ class Tracker:
         return out
 
     def freeze_limits(self) -> None:
-        """Keep no more members than now, as memory is short; the longest silent make room."""
+        """Limit the members to their present number, because memory is short.
+
+        A new member then replaces the one that was silent for longest.
+        """
         self._limit = min(self._config.members, max(1, len(self._members)))
 
     def restore_limits(self) -> None:
@@ -114,7 +117,7 @@ class Tracker:
         self._limit = self._config.members
 
     def advance(self, now: float) -> list[Sample]:
-        """Advance the time: drop stale statuses as lost, remove members that are gone."""
+        """Advance the time: drop stale statuses as lost, remove departed members."""
         out: list[Sample] = []
         for consumer in self._members:
             # nearly every member is stable, and there are 20,000
@@ -150,7 +153,7 @@ class Tracker:
         return out
 
     def flush(self) -> list[Sample]:
-        """Apply pending signals, as no more will come."""
+        """Apply pending signals: no other signals will arrive."""
         out: list[Sample] = []
         for consumer in self._members:
             while consumer.pending:
@@ -164,7 +167,7 @@ class Tracker:
     def remove_origins(
         self, is_departed: Callable[[SourceKind, str], bool], at: float
     ) -> list[Sample]:
-        """Detach origins that no source reads any more; forget members and groups of them alone."""
+        """Detach origins that no source reads any more; forget members without others."""
         out, groups = list[Sample](), set[tuple[str, str]]()
         for origin in sorted(self._find_origins(is_departed)):
             groups.update(map(_group_of, self._members.of_origin(origin)))
@@ -292,7 +295,7 @@ class Tracker:
     def _bound_partitions(self, track: Track, signal: Signal) -> Signal:
         """Return the signal, without its partitions if all members have too many with them.
 
-        Members that are gone count until then: only there the sum is made again.
+        Departed members count until the limit is reached: only then the sum is computed again.
         """
         more = len(signal.assigned or ()) - len(track.assigned or ())
         if self._partitions + more > PARTITIONS_MAX:
