@@ -162,7 +162,7 @@ class Attributes:
     def stop_of(self, departure: MemberDeparture) -> float:
         """Return the time at which a departed member stopped reading (Unix seconds).
 
-        It is earlier than the departure: a dropped member read until its last poll, an expired one
+        It may be before the departure: a dropped member read until its last poll, an expired one
         until its last request.
         """
         key = departure.member.key

@@ -1,7 +1,7 @@
 """Ingestion of spools and topics into tables, each record once: Spark Structured Streaming.
 
 Theory of operation. A stream's checkpoint has the files or offsets that were read. After a crash
-the unfinished batch comes again, and the tables take only ids that they do not hold
+the unfinished batch is repeated, and the tables accept only ids that they do not hold
 (`aggregation.spark.tables.tables`). Each source has its own stream and checkpoint, so sources can
 be added. Their batches run one after the other. One ingest at a time writes. The JVM shares its
 lock, because the JVM outlives a killed Python process for a moment.

@@ -1,8 +1,8 @@
 """Parser of a spool's lines and a topic's records: a row each, or the reason for its rejection.
 
 It runs in Spark's Python workers. The codec that wrote the JSON reads it (`metrics.model.sample`).
-Spark's own ``from_json`` ignores text behind the first object of a line, so of two lines torn into
-one it would lose the second in silence.
+Spark's own ``from_json`` ignores text after the first object of a line. If two records are in one
+line by damage, it would lose the second one without an error.
 """
 
 import re

@@ -67,7 +67,7 @@ class ReadFiles:
             os.fsync(file.fileno())
 
     def forget(self, present: Collection[str]) -> None:
-        """Forget files that are gone, once they are many."""
+        """Drop the names of deleted files when they are many."""
         if len(self._names) > len(present) + max(_GONE_MAX, len(present)):
             self._names &= set(present)
             self._write()
@@ -83,7 +83,7 @@ def _lines(paths: Iterable[str]) -> bytes:
 
 
 def cut_batches(files: Iterable[SpoolFile]) -> Iterator[list[SpoolFile]]:
-    """Yield files in the order of their last change, so many at a time as a batch may have."""
+    """Yield batches of files in the order of their last change, within the limits of a batch."""
     batch: list[SpoolFile] = []
     size = 0
     for file in sorted(files, key=lambda each: (each.changed_at, each.path)):

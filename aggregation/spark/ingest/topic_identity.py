@@ -1,7 +1,7 @@
-"""The topic that a checkpoint is of: one that is deleted and made again has another id in Kafka.
+"""The topic of a checkpoint, by its id: a topic that is deleted and recreated has another id.
 
-Offsets alone do not tell: the new topic may have more records than were read of the old one, and
-Spark would go on in its middle. Brokers before 2.8 give no ids (KIP-516).
+Offsets do not show that: the new topic may have more records than were read of the old one, and
+Spark would continue in its middle. Brokers before 2.8 give no ids (KIP-516).
 """
 
 from collections.abc import Callable, Mapping

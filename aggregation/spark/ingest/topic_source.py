@@ -1,8 +1,8 @@
 """A Kafka topic as a stream of Spark's Kafka source.
 
-Spark's checkpoint holds the offsets, and no consumer group commits anything. Records that retention
-removed before they were read are counted. They are no error, because the rest must go on. A topic
-that was deleted and made again is one: Spark would leave out all that came before it looked.
+Spark's checkpoint holds the offsets; there is no consumer group. Records that retention removed
+before they were read are counted. They are no error, because the rest must be read. A deleted and
+recreated topic is an error: Spark would omit all records that were written before it noticed.
 """
 
 import json
@@ -62,7 +62,7 @@ class TopicSource:
 
     @property
     def name(self) -> str:
-        """Identity of the topic; brokers change, so the given addresses stand for the cluster."""
+        """Identity of the topic, with the configured addresses: a cluster's brokers change."""
         return f"{SCHEME}{self.brokers}/{self.topic}"
 
     def check(self) -> None:
@@ -167,7 +167,7 @@ class TopicStream:
         return has_ended
 
     def _is_another_now(self) -> bool:
-        """Ask a broker after each batch: rows of a new topic that came too early come again."""
+        """Check the topic's id after each batch: rows of a new topic in it will be read again."""
         latest = self._query.lastProgress
         if latest is None or latest.batchId == self._checked:
             return False

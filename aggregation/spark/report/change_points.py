@@ -104,7 +104,7 @@ def find_changes(
 def latest_change(
     counts: Sequence[int], level: float = LEVEL, weekdays: Sequence[int] | None = None
 ) -> ChangePoint | None:
-    """Return the last change of a series; None: its rate is constant, as far as one can know."""
+    """Return the last significant change of a series; None: there is none."""
     changes = find_changes(counts, level, weekdays)
     return changes[-1] if changes else None
 

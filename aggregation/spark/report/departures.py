@@ -1,4 +1,4 @@
-"""Departures of members: deploys and crashes apart."""
+"""Departures of members: deploys and crashes separately."""
 
 from aggregation.rebalances.departures import DepartureKind
 from aggregation.spark.report.plot import GAP, TOP, bars, count_axis

@@ -1,4 +1,4 @@
-"""Members that come and go."""
+"""Members that join and leave often."""
 
 from aggregation.spark.report.section import Section, no_chart
 from aggregation.spark.rollups.preaggregations import PreAggregation

@@ -46,7 +46,7 @@ def objective_rows(
 
 
 def find_unused(objectives: Sequence[Objective], tables: Mapping[str, Rows], by: str) -> list[str]:
-    """Return the patterns that are no group's objective: they match none, or others come first."""
+    """Return patterns without a group: they match none, or an earlier pattern has precedence."""
     names = [row[by] or "" for row in tables["share"]]
     used = {next((n for n, o in enumerate(objectives) if o.matches(name)), None) for name in names}
     return [each.pattern for n, each in enumerate(objectives) if n not in used]

@@ -38,7 +38,7 @@ _LINE_MAX_CHARS = 200
 def markdown(report: Report) -> str:
     """Return the report as Markdown: the first screen, and a table a section.
 
-    Sections that have nothing to say are a line each.
+    Sections without rows are a line each.
     """
     parts = [f"# {_escape(report.title)}", _escape(" ".join(report.sentences)), *_first(report)]
     news = report.tables["news"]

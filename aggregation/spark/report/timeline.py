@@ -31,7 +31,7 @@ ORDER BY since DESC, plan
 
 
 def chart(rows: Rows, marks: Sequence[Mark] = ()) -> Chart | None:
-    """Draw both plans above each other, each with a scale of its own."""
+    """Draw planned and unplanned incidents above each other, each with its own scale."""
     if not rows:
         return None
     step = timedelta(days=rows[0]["days"])

@@ -33,7 +33,7 @@ class LakeTable:
     table: str
 
     def name(self, spark: SparkSession) -> str:
-        """Return the SQL name; outside of a catalog Iceberg has one of the place itself."""
+        """Return the SQL name; outside of a catalog Iceberg's name is the path itself."""
         if self.format is TableFormat.DELTA:
             return f"delta.`{self._path.replace('`', '``')}`"
         if is_catalog(self.stored_in):

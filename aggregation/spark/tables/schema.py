@@ -97,7 +97,7 @@ def formats(tables: Path) -> set[TableFormat]:
 
 
 def lake_table(tables: Path, table: str, own_format: TableFormat) -> LakeTable:
-    """Return a table of Delta or Iceberg, wherever the rows of the folder's tables are."""
+    """Return a table of Delta or Iceberg at the place of the folder's rows."""
     place = read_place(tables)
     stored_in = str(tables.resolve()) if place is None else place.stored_in
     return LakeTable(stored_in=stored_in, format=own_format, table=table)
