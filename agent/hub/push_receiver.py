@@ -111,7 +111,7 @@ class PushReceiver:
         await asyncio.Event().wait()
 
     def watermark(self, now: float) -> float:
-        """Return ``now``: the receiver has no backlog of its own."""
+        """Return ``now``: the receiver has no backlog."""
         return now
 
     def checkpoint(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ _CHECK_S = 5.0
 
 
 class RebalanceRecorder:
-    """Explains the history's news, once they are quiet and nobody's records are awaited."""
+    """Explains groups with new records, when these are quiet and no agent's records are awaited."""
 
     def __init__(
         self, io: RecorderIO, tell: Callable[[Sequence[ExplainedRebalance]], None] = lambda _: None

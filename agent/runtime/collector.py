@@ -24,7 +24,7 @@ class Collector:
     """Runs the full collections of the process."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Take over from the automatic ones, until `close`."""
+        """Replace the automatic full collections, until `close`."""
         self._monotonic = monotonic
         self._thresholds = gc.get_threshold()
         gc.set_threshold(*self._thresholds[:2], _NEVER)
@@ -46,6 +46,6 @@ class Collector:
         return True
 
     def close(self) -> None:
-        """Restore the automatic collections, and let them see all objects again."""
+        """Restore the automatic collections, and unfreeze all objects."""
         gc.set_threshold(*self._thresholds)
         gc.unfreeze()

@@ -150,7 +150,7 @@ class Pipeline:
         self.tracker.freeze_limits()
 
     def restore_limits(self) -> None:
-        """Let the stores grow up to their limits again."""
+        """Allow the stores to grow up to their limits again."""
         self._recent.restore_limits()
         self.tracker.restore_limits()
 

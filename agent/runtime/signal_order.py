@@ -2,10 +2,10 @@
 
 Theory of operation. Sources emit in read order, and the tracker merges several sources' reports
 about one member. At a first start, or after an outage, a client's log may be read to its end before
-a broker's log begins: each event would come twice, in the wrong order. So while a source is behind,
-signals wait until every source has read up to their time, and files that are far ahead are not read
-on. Waiting signals are part of the checkpoint, as the sources' positions are behind them. A source
-that stands still delays the others by `STALL_S` at most.
+a broker's log begins: each event would arrive twice, in the wrong order. So while a source reads a
+backlog, signals wait until every source has read up to their time, and files that are far ahead are
+paused. Waiting signals are part of the checkpoint, because the sources' positions are after them. A
+source without progress delays the others by at most `STALL_S`.
 """
 
 import heapq
@@ -32,7 +32,7 @@ class SignalOrder:
         advance: Callable[[float], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``apply`` takes the next event; ``advance`` lets time pass up to it."""
+        """``apply`` takes the next event; ``advance`` advances the time up to it."""
         self._apply, self._advance, self._monotonic = apply, advance, monotonic
         self._held: list[tuple[float, int, Signal | Tick]] = []
         self._number = 0

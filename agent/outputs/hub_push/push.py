@@ -142,7 +142,7 @@ class HubPush:
         return self._passed.read_to if self._passed.hub_seq == seq else seq
 
     def _accept(self, batch: SpoolBatch, progress: HubProgress) -> None:
-        """Continue behind a batch that the hub has acknowledged.
+        """Continue after a batch that the hub has acknowledged.
 
         Raises:
             OutputError: it acknowledges records that this spool does not have.
