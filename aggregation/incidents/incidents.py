@@ -33,6 +33,7 @@ from aggregation.rebalances.failures import AGAIN_S
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.identities import unify_identities
 from aggregation.rebalances.lost_episodes import end_lost_episodes
+from aggregation.rebalances.moved_groups import end_moved_episodes
 from aggregation.rebalances.rebalances import (
     ExplainedRebalance,
     Watermark,
@@ -137,7 +138,7 @@ def analyze(
     unified = steady.records
     now = latest_time(unified) if now is None else now
     heard = last_heard(unified, watermark)
-    known = end_lost_episodes(correct_wrong_times(unified), heard, now)
+    known = end_lost_episodes(end_moved_episodes(correct_wrong_times(unified)), heard, now)
     rebalances = explain_unified(known, heard, now)
     incidents = find_incidents(rebalances, known, now)
     return Analysis(rebalances, _name_clock_steps(incidents, steady.steps))

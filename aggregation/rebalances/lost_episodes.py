@@ -51,9 +51,9 @@ def end_lost_episodes(
             index = bisect_left(of_group, record.ts)
             known = [*of_group[index : index + 1], *([after.ts] if after and is_followed else [])]
             stale = format_time(parse_time(record.ts) + STALE_S)
-            ends.append(_as_lost(record, min([*known, stale])))
+            ends.append(as_lost(record, min([*known, stale])))
         elif (at := _gone_at(record, heard, now)) is not None:
-            ends.append(_as_lost(record, format_time(at)))
+            ends.append(as_lost(record, format_time(at)))
     return [*records, *ends]
 
 
@@ -135,7 +135,8 @@ def _gone_at(record: Sample, heard: Mapping[str, float], now: float) -> float | 
     return at if now - at >= STALE_S else None
 
 
-def _as_lost(record: Sample, ts: str) -> Sample:
+def as_lost(record: Sample, ts: str) -> Sample:
+    """Return the ``lost`` at ``ts`` that follows a member's last transition."""
     return replace(
         record,
         id=digest(record.id, SampleKind.LOST),

@@ -36,6 +36,7 @@ from aggregation.rebalances.inspection_findings import (
     read_findings,
 )
 from aggregation.rebalances.lost_episodes import end_lost_episodes
+from aggregation.rebalances.moved_groups import end_moved_episodes
 from aggregation.rebalances.root_cause import (
     Certainty,
     Straggler,
@@ -185,7 +186,8 @@ def explain_rebalances(
     unified = unify_identities(records)
     heard = last_heard(unified, watermark)
     now = max(heard.values(), default=0.0) if now is None else now
-    return explain_unified(end_lost_episodes(correct_wrong_times(unified), heard, now), heard, now)
+    known = end_moved_episodes(correct_wrong_times(unified))
+    return explain_unified(end_lost_episodes(known, heard, now), heard, now)
 
 
 def explain_unified(

@@ -1,0 +1,110 @@
+"""Episodes in a broker's log that end in another broker's log: pure.
+
+One broker at a time coordinates a group. If it stops in a rebalance, the next coordinator finishes
+it. An agent that reads the first broker's log alone never sees that end: it drops the member as
+stale after ten minutes. Another agent, beside the next coordinator, has the end.
+
+Source: semantics.md section 5 (`stale_after`); Kafka's GroupCoordinator loads a group with the
+partition of ``__consumer_offsets`` that holds it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from aggregation.rebalances.grouping import GroupRef
+from aggregation.rebalances.lost_episodes import as_lost
+from aggregation.rebalances.segments import MemberRef, member_of
+from metrics.model.sample import Outcome, Sample, SampleKind
+from metrics.model.status import RebalanceStatus
+from metrics.tracking.source_traits import BROKER_SOURCES
+
+_Episode = tuple[str, GroupRef, MemberRef, str | None]
+"""Agent, group, member and name of an episode."""
+
+
+class _Sync(NamedTuple):
+    """An assignment that a broker's log shows. ``ts`` is the record's time."""
+
+    ts: str
+    generation: int
+    agent: str
+    member: MemberRef
+
+
+def end_moved_episodes(records: Sequence[Sample]) -> Sequence[Sample]:
+    """Return the records, with an earlier end of each episode that another broker's log ends.
+
+    That is the first assignment of a later generation that another agent saw, and this one did not.
+    A member that was dropped (5) is out of its group: its own assignment alone ends its episode.
+    """
+    syncs = _list_syncs(records)
+    if not syncs:
+        return records
+    opened, lost = _list_unfinished(records, syncs)
+    ends: dict[_Episode, Sample] = {}
+    for episode, record in opened.items():
+        sync = _find_next(record, syncs[_group_of(record)])
+        if sync is not None and (episode not in lost or sync.ts < lost[episode].ts):
+            ends[episode] = as_lost(record, sync.ts)
+    late = {lost[episode].id for episode in ends if episode in lost}
+    return [*(record for record in records if record.id not in late), *ends.values()]
+
+
+def _group_of(record: Sample) -> GroupRef:
+    return GroupRef(record.cluster, record.group)
+
+
+def _list_syncs(records: Iterable[Sample]) -> Mapping[GroupRef, Sequence[_Sync]]:
+    """Return the assignments of groups that several brokers' logs show, by time."""
+    found: dict[GroupRef, list[_Sync]] = defaultdict(list)
+    for record in records:
+        if (
+            record.source in BROKER_SOURCES
+            and record.outcome is Outcome.SYNCED
+            and record.generation is not None
+        ):
+            sync = _Sync(record.ts, record.generation, record.agent, member_of(record))
+            found[_group_of(record)].append(sync)
+    return {ref: sorted(syncs) for ref, syncs in found.items() if len({s.agent for s in syncs}) > 1}
+
+
+def _list_unfinished(
+    records: Iterable[Sample], groups: Mapping[GroupRef, object]
+) -> tuple[dict[_Episode, Sample], dict[_Episode, Sample]]:
+    """Return the last transition of each episode without an end, and its ``lost`` if it has one."""
+    opened: dict[_Episode, Sample] = {}
+    lost: dict[_Episode, Sample] = {}
+    ended: set[_Episode] = set()
+    for record in records:
+        ref = _group_of(record)
+        if record.source not in BROKER_SOURCES or ref not in groups:
+            continue
+        episode = record.agent, ref, member_of(record), record.episode
+        if record.kind is SampleKind.LOST:
+            lost[episode] = record
+        elif record.kind is SampleKind.TRANSITION and not record.to:
+            ended.add(episode)
+        elif record.kind is SampleKind.TRANSITION:
+            before = opened.get(episode)
+            if before is None or (before.ts, before.seq) < (record.ts, record.seq):
+                opened[episode] = record
+    return {key: record for key, record in opened.items() if key not in ended}, lost
+
+
+def _find_next(record: Sample, syncs: Sequence[_Sync]) -> _Sync | None:
+    """Return the assignment that ends the episode of a member whose group has moved."""
+    own = {sync.generation for sync in syncs if sync.agent == record.agent}
+    is_out, member = record.to is RebalanceStatus.DROPPED_GROUP, member_of(record)
+    return next(
+        (
+            sync
+            for sync in syncs
+            if sync.ts > record.ts
+            and sync.agent != record.agent
+            and sync.generation not in own
+            and sync.generation > (record.generation or 0)
+            and (not is_out or sync.member == member)
+        ),
+        None,
+    )
