@@ -23,7 +23,7 @@ _Episode = tuple[str, GroupRef, MemberRef, str | None]
 """Agent, group, member and name of an episode."""
 
 
-class _Sync(NamedTuple):
+class _BrokerSync(NamedTuple):
     """An assignment that a broker's log shows. ``ts`` is the record's time."""
 
     ts: str
@@ -55,16 +55,16 @@ def _group_of(record: Sample) -> GroupRef:
     return GroupRef(record.cluster, record.group)
 
 
-def _list_syncs(records: Iterable[Sample]) -> Mapping[GroupRef, Sequence[_Sync]]:
+def _list_syncs(records: Iterable[Sample]) -> Mapping[GroupRef, Sequence[_BrokerSync]]:
     """Return the assignments of groups that several brokers' logs show, by time."""
-    found: dict[GroupRef, list[_Sync]] = defaultdict(list)
+    found: dict[GroupRef, list[_BrokerSync]] = defaultdict(list)
     for record in records:
         if (
             record.source in BROKER_SOURCES
             and record.outcome is Outcome.SYNCED
             and record.generation is not None
         ):
-            sync = _Sync(record.ts, record.generation, record.agent, member_of(record))
+            sync = _BrokerSync(record.ts, record.generation, record.agent, member_of(record))
             found[_group_of(record)].append(sync)
     return {ref: sorted(syncs) for ref, syncs in found.items() if len({s.agent for s in syncs}) > 1}
 
@@ -92,7 +92,7 @@ def _list_unfinished(
     return {key: record for key, record in opened.items() if key not in ended}, lost
 
 
-def _find_next(record: Sample, syncs: Sequence[_Sync]) -> _Sync | None:
+def _find_next(record: Sample, syncs: Sequence[_BrokerSync]) -> _BrokerSync | None:
     """Return the assignment that ends the episode of a member whose group has moved."""
     own = {sync.generation for sync in syncs if sync.agent == record.agent}
     is_out, member = record.to is RebalanceStatus.DROPPED_GROUP, member_of(record)
