@@ -54,7 +54,7 @@ def lock_folder(folder: Path, purpose: str, advice: str) -> int:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder, and those above it, for its owner alone; an existing one stays as it is.
+    """Create a folder, and those above it, for its owner alone; an existing one is unchanged.
 
     Raises:
         OSError: the disk refuses, or one of them is a file.
@@ -68,7 +68,7 @@ def make_folder(folder: Path) -> None:
 
 
 def check_folder(folder: Path, purpose: str) -> None:
-    """Check that a folder is there or could be, as far as that is seen without creating it.
+    """Check that a folder exists or could be created, without creating it.
 
     Raises:
         OutputError: it, or one above it, is a file.

@@ -1,8 +1,8 @@
 """Bodies of requests, bounded one by one and all together.
 
 Theory of operation. A peer may send most of a body and stop: each such request would keep its bytes
-for ever, and a hub serves thousands of connections. Beyond the sum the body that has waited longest
-for its next piece ends, so peers that send go on.
+for ever, and a hub serves thousands of connections. If all bodies together are above their limit,
+the request that has waited longest for its next piece is ended. So active peers are not affected.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class RequestBodies:
         """Return a request's body.
 
         Raises:
-            BodyError: it is too large, does not come whole or in time, or there is no room.
+            BodyError: it is too large, does not arrive whole or in time, or all room is taken.
 
         """
         body = bytearray()

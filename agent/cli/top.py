@@ -63,7 +63,7 @@ def start_live_view(url: str, pattern: str, interval: float) -> None:
 
     Raises:
         ConfigError: Textual is not installed.
-        RecordsError: nobody answers at the address.
+        RecordsError: no response from the address.
     """
     if find_spec("textual") is None:
         raise ConfigError(
@@ -80,12 +80,12 @@ def start_live_view(url: str, pattern: str, interval: float) -> None:
 
 
 def explain_one(request: Callable[..., Any], cluster: str, group: str, incident: str = "") -> str:
-    """Return the text of `explain` for a group, or for one incident where an id is given.
+    """Return the text of `explain` for a group, or for one incident if an id is given.
 
-    An incident has advice of its own where there is any.
+    For an incident, its own advice is shown if there is any.
 
     Raises:
-        RecordsError: nobody answers, or nobody knows the group.
+        RecordsError: no response from the address, or the group is unknown.
     """
     answers: list[Explanation] = request("explain", list[Explanation], group=group, last=_LAST)
     mine = [each for each in answers if each.cluster in {cluster, ""}] or answers

@@ -1,4 +1,4 @@
-"""Recorded samples of one group, from wherever they lie: a spool, JSON lines, tables, an agent."""
+"""Recorded samples of one group, from a spool, a file of JSON lines, tables, or an agent."""
 
 import gzip
 import sys
@@ -58,7 +58,7 @@ def read_records(place: str, group: str) -> Found:
 
 
 def _from_spool(path: Path, group: str) -> Found:
-    """Read all files; once more if one of them was published, or had to go, meanwhile."""
+    """Read all files; once more if a file was published or deleted during the first reading."""
     for again in range(_LOOKS - 1, -1, -1):
         # in this order: a file that is published in between is then in both lists, never in none
         names = (".*.jsonl.part", "*.jsonl", "*.jsonl.gz")

@@ -1,7 +1,7 @@
 """Live view of the agent's ``/metrics``, on a terminal or line by line.
 
-On a terminal a table is redrawn in place; with ``NO_COLOR`` or without a terminal each change of a
-status is a line of its own. Runs in a thread beside the play.
+On a terminal a table is redrawn in place. With ``NO_COLOR`` or without a terminal each change of a
+status is a separate line. It runs in a thread beside the demo.
 """
 
 import os

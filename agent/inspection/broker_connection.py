@@ -61,8 +61,8 @@ async def _open_streams(
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to the first address of a host that accepts.
 
-    The event loop would look the name up in one of the few threads that pages and analyses need,
-    too: a silent name server would keep them all.
+    The event loop would resolve the name in its small pool of threads, which pages and analyses
+    need, too: a name server that does not respond would block all of them.
     """
     look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     addresses = [str(row[4][0]) for row in await call_in_daemon(look_up, "name lookup")]

@@ -76,7 +76,7 @@ class LagFollower:
         return _Growth(now, before, before, before)
 
     def forget(self, groups: Iterable[str]) -> None:
-        """Forget groups that are gone."""
+        """Drop deleted groups."""
         for group in groups:
             self._samples.pop(group, None)
             self._growing.pop(group, None)

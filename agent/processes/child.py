@@ -1,6 +1,6 @@
 """Child processes of this program: start, watch and end.
 
-Each has a process group of its own: a Ctrl-C at the terminal does not reach it directly.
+Each has a separate process group, so that a Ctrl-C at the terminal does not reach it directly.
 """
 
 import os

@@ -54,7 +54,7 @@ class Driver(Child):
         """Return the next event that begins with ``start``; events before it are dropped.
 
         Raises:
-            ProcessError: it did not come in time, or the driver ended or failed before.
+            ProcessError: it did not arrive in time, or the driver ended or failed before.
 
         """
         deadline_s = time.monotonic() + timeout_s

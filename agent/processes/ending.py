@@ -57,7 +57,7 @@ class EndInTime:
         threading.Thread(target=self._watch, args=(stop,), name="ending", daemon=True).start()
 
     def note_drained(self) -> None:
-        """Note that all is on disk: nothing is waited for any more."""
+        """Note that all data are on disk: the process need not wait for anything any more."""
         gc.freeze()  # the interpreter's last collections looked at 20,000 streams for 0.8 s of CPU
         self._drained.set()
 

@@ -111,7 +111,7 @@ class TopScreen(Screen[None]):
         return cast("TopApp", self.app)
 
     def draw_if_composed(self) -> None:
-        """Draw, unless the widgets are still to come: then `on_mount` draws."""
+        """Draw, unless the widgets do not exist yet: then `on_mount` draws."""
         if self.query(Banner) and self.is_mounted:
             self.draw()
 

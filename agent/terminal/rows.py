@@ -130,7 +130,7 @@ def _group_row(
 
 
 def _is_trouble(incident: IncidentAnswer, now: float) -> bool:
-    """Check that an incident is recent, and of a kind that nobody plans."""
+    """Check that an incident is recent, and of an unplanned kind."""
     ended_at = now if incident.ended_at is None else parse_time(incident.ended_at)
     return incident.kind not in _PLANNED and ended_at >= now - _RECENT_S
 

@@ -91,7 +91,7 @@ async def _body(bodies: RequestBodies, request: Request, source: "HttpSource") -
     """Read the body, up to the limit.
 
     Raises:
-        PostRefusedError: it is too large, or does not come whole and in time.
+        PostRefusedError: it is too large, or does not arrive whole and in time.
 
     """
     # imported by its own source

@@ -12,7 +12,7 @@ class PieceResponse(Response):
     """Writes a list of pieces, and empties it."""
 
     def __init__(self, pieces: list[bytes], content_type: str) -> None:
-        """Take over ``pieces``."""
+        """Take ownership of ``pieces``: each is removed when it is sent."""
         size = sum(map(len, pieces))
         super().__init__(headers={"Content-Type": content_type, "Content-Length": str(size)})
         pieces.reverse()

@@ -56,7 +56,7 @@ class ConfiguredOrigins:
         return kind not in self._kinds or origin.partition("#")[0] in self._departed
 
     def is_awaited(self, kind: SourceKind, origin: str) -> bool:
-        """Return True if a source reports the origin soon, or it has ended meanwhile."""
+        """Return True if a source will report the origin soon: its records, or its end."""
         return _reports_often(kind) and origin.partition("#")[0] not in self._resumed
 
 

@@ -1,7 +1,7 @@
 """Export by OTLP: metrics at a regular interval, whole groups' rebalances once they are complete.
 
-One request at a time, in a thread of its own: a slow or unreachable receiver delays nothing else.
-The next export holds the metrics that a receiver missed; of rebalances the newest are kept.
+One request at a time, in a separate thread: a slow or unreachable receiver delays nothing else. The
+next export holds the metrics that a receiver missed; of rebalances the newest are kept.
 """
 
 import asyncio

@@ -5,10 +5,10 @@ final name; a name that appears is complete and is never written again. `JsonlSp
 acknowledgement: lines written before it returned survive kill -9 and a loss of power. The next
 start cuts a crash's part file to its last whole line and publishes it.
 
-The checkpoint is saved after the commit, so after a crash between the two part of a log is read
-again. The same events have the same ids: the spool remembers its ids beyond the checkpoint's
-`SpoolMark` and drops their duplicates. A mark stays behind ids that are still pending, so a second
-crash, before the log is read that far, doubles nothing either.
+The checkpoint is saved after the commit. After a crash between the two, a part of a log is read
+again. The same events have the same ids: the spool remembers its ids after the checkpoint's
+`SpoolMark` and drops their duplicates. A mark never passes ids that are still pending, so a second
+crash, before the log is read that far, causes no duplicates either.
 
 A removed folder is created again, with the part file's lines: its descriptor still holds them.
 

@@ -107,7 +107,7 @@ def group_content(query: GroupQuery, history: RecentRecords, shown: Snapshot) ->
     """Return the content of a group's page.
 
     Raises:
-        UnknownGroupError: nobody knows the group.
+        UnknownGroupError: the group is unknown.
 
     """
     shown = _only(query.group, shown)

@@ -94,7 +94,7 @@ class GroupLine:
 
     @property
     def is_unstable(self) -> bool:
-        """Whether something goes on: an incident, a status, or a state between two."""
+        """Whether an incident is ongoing, the status is above 0, or the state is not stable."""
         return self.ongoing or bool(self.status) or self.state in UNSTABLE_STATES
 
     @property

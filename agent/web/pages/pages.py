@@ -1,7 +1,7 @@
 """Pages for people: the groups, one group, one incident. They work without a script.
 
 A page is built and rendered in a thread, from a snapshot that was taken in the event loop. Jinja2
-and the analysis are imported here, so an agent that nobody looks at does not hold them.
+and the analysis are imported here, so an agent without visitors does not load them.
 """
 
 import math
