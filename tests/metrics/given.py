@@ -1,4 +1,4 @@
-"""Members and signals for the tests of the core, and what samples say in short."""
+"""Members and signals for the tests of the core, and short forms of samples."""
 
 from collections.abc import Iterable
 
@@ -101,7 +101,7 @@ def run(tracker: Tracker, *signals: Signal) -> list[Sample]:
 
 
 def codes(samples: Iterable[Sample], scope: Scope = Scope.CONSUMER) -> list[int | None]:
-    """Return where the status went, one after the other; None is lost."""
+    """Return the statuses of the transitions, in order; None is lost."""
     moves = {SampleKind.TRANSITION, SampleKind.LOST}
     return [each.to for each in samples if each.kind in moves and each.scope is scope]
 

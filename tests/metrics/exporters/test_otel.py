@@ -1,4 +1,4 @@
-"""What goes out by OTLP is what the page shows, by the semantic conventions' names."""
+"""The OTLP export has the same values as the page, under the semantic conventions' names."""
 
 import re
 from itertools import pairwise

@@ -133,7 +133,7 @@ class TestCodec:
 
 class TestId:
     def test_is_stable_across_versions(self) -> None:
-        """Readers remove duplicates by it: a changed id doubles what was read before."""
+        """Readers remove duplicates by the id: a changed id would double earlier records."""
         assert ids(C1) == [
             "e181f9c33ad0305da58f8ed6f26661ff",
             "f0d6c48f55fb2a6c1e5d1924ed406b3a",

@@ -128,7 +128,7 @@ def test_a_member_that_has_left_goes_with_its_source(tracker: Tracker) -> None:
 
 
 class TestRestart:
-    """A source that has started again does not know which connections have ended meanwhile."""
+    """A restarted source does not know the connections that have ended in between."""
 
     @pytest.fixture
     def tracker(self, tracker: Tracker) -> Tracker:

@@ -1,4 +1,4 @@
-"""What is recorded does not hang on restarts, nor an id on periodic samples."""
+"""Records do not depend on restarts, and ids do not depend on periodic samples."""
 
 from collections import Counter, defaultdict
 from itertools import pairwise
@@ -63,7 +63,7 @@ class TestRestart:
         assert restarted(tracker).state() == tracker.state()
 
     def test_members_of_a_stream_end_in_the_same_order(self) -> None:
-        """Who spoke last is last in a state."""
+        """The member that was reported last is last in a checkpoint's state."""
         before, other = Tracker(CONFIG), replace(C1, client_id="c2")
         run(before, raised(5, 10.0), raised(5, 11.0, other), raised(5, 12.0))
         after = restarted(before)
@@ -131,7 +131,7 @@ class TestIds:
     def test_of_events_do_not_hang_on_periodic_samples(
         self, signals: list[Signal], interval_s: float
     ) -> None:
-        """A second reading has other deadlines, or none: what it reads has the same ids."""
+        """A second reading has other deadlines of samples, or none, but the same ids."""
         sampled, alone, now = Tracker(CONFIG), Tracker(CONFIG), 1e9
         for each in signals:
             now += interval_s

@@ -1,4 +1,4 @@
-"""Who is who where several sources name one member, each in its own way."""
+"""Member identity if several sources name one member, each in its own way."""
 
 import msgspec
 import pytest
@@ -59,7 +59,7 @@ def both_on_the_wire(tracker: Tracker) -> None:
 
 
 class TestLink:
-    """What makes two sources' members one."""
+    """Evidence that joins two sources' members."""
 
     def test_member_id(self, tracker: Tracker) -> None:
         run(
@@ -119,7 +119,7 @@ class TestLink:
 
 
 class TestApart:
-    """What keeps two members apart."""
+    """Evidence that separates two members."""
 
     def test_two_candidates(self, tracker: Tracker) -> None:
         run(tracker, seen(1.0, LOG), seen(1.0, OTHER_LOG))
@@ -390,7 +390,7 @@ class TestStandIn:
 
 
 class TestPutRight:
-    """What the first member id shows to be otherwise."""
+    """Corrections by the first member id."""
 
     def test_provisional_member_without_a_past_goes_without_a_word(self, tracker: Tracker) -> None:
         run(
@@ -628,7 +628,7 @@ WIRE_2 = replace(T2, origin="process-id", host="10.0.0.5")
 
 
 class TestStreams:
-    """A Streams instance whose threads are seen by two sources."""
+    """A Streams instance with threads that two sources report."""
 
     def test_threads_of_both_sources_are_one_instance(self, tracker: Tracker) -> None:
         samples = run(

@@ -1,4 +1,4 @@
-"""What finds a member never disagrees with the members, whatever comes in whichever order."""
+"""The index of members always agrees with the members, for any signals in any order."""
 
 import pytest
 from hypothesis import settings

@@ -57,7 +57,7 @@ def reasons(samples: Iterable[Sample]) -> list[str | None]:
 
 
 class TestEcho:
-    """What another source has told only confirms."""
+    """A second source's report of an event only confirms it."""
 
     def test_cause_is_told_once(self, tracker: Tracker) -> None:
         samples = run(tracker, wire(SignalKind.RAISE, 10.0, 1, "error 27"), raised(1, 10.1, LOG))
@@ -115,7 +115,7 @@ class TestEcho:
     def test_what_came_behind_an_end_is_no_cause_of_the_next_round(
         self, tracker: Tracker, first: SourceKind
     ) -> None:
-        """Who has told the end already tells no cause of before it any more."""
+        """Once a source has reported an end, its later reports of earlier causes are ignored."""
         second = SourceKind.LOGS if first is WIRE else WIRE
         run(tracker, seen_by(second), raised_by(first, 6, 10.0), synced(10.6, 5, by=first))
         run(tracker, raised_by(second, 1, 10.5), synced(10.6, 5, by=second))
@@ -173,7 +173,7 @@ class TestEcho:
     def test_follow_up_of_a_round_that_its_teller_has_left_behind_moves_nothing(
         self, tracker: Tracker, cause: list[Signal], found: list[int]
     ) -> None:
-        """A client rejects an assignment: its log tells why, then the wire what it demands."""
+        """A client rejects an assignment: its log shows the reason, then the wire the follow-up."""
         run(tracker, seen_by(WIRE), raised(8, 12.0, LOG), synced(12.0, 5, by=SourceKind.LOGS))
         run(tracker, *cause)
         own = demand(10, 12.01, reason="need to revoke")
@@ -495,7 +495,7 @@ class TestOnlyOneSaw:
 
 
 class TestLeave:
-    """An answer to what a member asked before it left, or asks although it has left."""
+    """A response to a request from before a leave, or to one sent after it."""
 
     @pytest.mark.parametrize("code", [1, 3, 4])
     @pytest.mark.parametrize("first", [WIRE, SourceKind.LOGS])
@@ -541,7 +541,7 @@ class TestLeave:
 
 
 class TestUnclearLeave:
-    """The wire does not tell a drop from a close where the leave has no reason."""
+    """On the wire, a leave without a reason may be a drop or a close."""
 
     @pytest.fixture
     def tracker(self) -> Tracker:
@@ -692,7 +692,7 @@ class TestRemoval:
 
 
 def by_broker(kind: SignalKind, at: float, status: int = 0, generation: int | None = 5) -> Signal:
-    """Return what the broker's log tells of the member."""
+    """Return the broker log's signal for the member."""
     member, source = replace(LOG, origin="broker_log:g/c1#0", host=""), SourceKind.BROKER_LOG
     return signal(kind, at, member, status=Status(status), source=source, generation=generation)
 
@@ -701,7 +701,7 @@ BROKER_ENDS = by_broker(SignalKind.SYNC, 12.0)
 
 
 class TestBrokersEnd:
-    """A broker does not print what an assignment demands: the member's own sources do."""
+    """A broker does not log the follow-up of an assignment: the member's own sources do."""
 
     END = signal(SignalKind.SYNC, 12.1, LOG, generation=5, own=demand(10, 12.2))
 
@@ -789,7 +789,7 @@ class TestBrokersEnd:
         assert tracker.advance(100.0) == []
 
     def test_statistics_do_not(self) -> None:
-        """They do not show what an assignment demands either."""
+        """They do not show the follow-up of an assignment either."""
         tracker = Tracker(CONFIG)
         run(tracker, raised(1, 10.0, STATS, source=BY_LOOKS))
 
@@ -805,7 +805,7 @@ class TestBrokersEnd:
 
 
 class TestLooks:
-    """Statistics are looks at a client: what they find has happened some time before."""
+    """Statistics are polls of a client: the events that they show have happened before."""
 
     @pytest.fixture
     def tracker(self) -> Tracker:
@@ -839,7 +839,7 @@ class TestLooks:
 
 
 class TestOwnEnd:
-    """A voice that ends what it began itself repeats nobody."""
+    """A source that ends its own episode repeats no other source."""
 
     def test_it_is_no_echo_of_an_earlier_end(self, tracker: Tracker) -> None:
         run(tracker, signal(SignalKind.SEEN, 1.0, LOG), synced(10.0))
@@ -878,7 +878,7 @@ _STEP_S = 0.5
 
 
 def got(rounds: list[Round]) -> list[Signal]:
-    """Return what one source, the log, tells of a history."""
+    """Return the log's signals for a history."""
     at, out = 100.0, list[Signal]()
     for generation, each in enumerate(rounds):
         out.append(joined(at := at + each.pause_s, LOG))
@@ -892,7 +892,7 @@ def got(rounds: list[Round]) -> list[Signal]:
 
 
 def on_the_wire(signals: Iterable[Signal], shifts: list[float]) -> list[Signal]:
-    """Return what the wire tells of the same: some time earlier or later, in the same order."""
+    """Return the wire's signals for the same: a little earlier or later, in the same order."""
     return [
         msgspec.structs.replace(
             each, member=ADDRESS, source=WIRE, at=each.at + shifts[i % len(shifts)], reason="wire"
@@ -902,7 +902,7 @@ def on_the_wire(signals: Iterable[Signal], shifts: list[float]) -> list[Signal]:
 
 
 def by_the_broker(signals: Iterable[Signal], shifts: list[float]) -> list[Signal]:
-    """Return what the broker's log tells of the same: no joins, and no demands."""
+    """Return the broker log's signals for the same: without joins and follow-ups."""
     return [
         msgspec.structs.replace(
             each, member=BROKER_ENDS.member, source=BROKER_ENDS.source, follow_up=None
@@ -929,7 +929,7 @@ def moves(samples: Iterable[Sample]) -> list[tuple[int | None, int | None]]:
 
 
 class TestLaws:
-    """Of two sources that tell one history."""
+    """Two sources that report one history."""
 
     @given(st.data(), ROUNDS, SHIFTS)
     def test_transitions_are_those_of_one(
@@ -951,7 +951,7 @@ class TestLaws:
     def test_leave_without_a_reason_is_what_a_slow_log_says(
         self, rounds: list[Round], shifts: list[float], lag_s: float
     ) -> None:
-        """The log knows that each of its leaves was a drop, which ends with the next sync."""
+        """In the log each leave was a drop, and that ends with the next sync."""
         log = [
             raised(5, each.at, LOG) if each.kind is SignalKind.LEAVE else each
             for each in got(rounds)
@@ -1013,7 +1013,7 @@ class TestLaws:
 
 
 class TestSeveralMembersAtOnce:
-    """What waits of one member is told beside what waits of the others."""
+    """Pending signals of several members are applied together."""
 
     def waiting(self, tracker: Tracker) -> None:
         """Two members leave on the wire without a reason, while their logs live."""

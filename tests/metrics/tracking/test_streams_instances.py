@@ -1,4 +1,4 @@
-"""Kafka Streams instances: semantics.md section 2, and what section 3 says of the streams layer."""
+"""Kafka Streams instances: semantics.md section 2, and the streams layer in section 3."""
 
 from collections.abc import Callable
 
@@ -38,7 +38,7 @@ def tracker() -> Tracker:
 
 
 def streams(tracker: Tracker, *signals: Signal) -> list[Sample]:
-    """Apply the signals and return what they changed of the instance."""
+    """Apply the signals and return the instance's samples."""
     return [each for each in run(tracker, *signals) if each.scope is Scope.STREAMS]
 
 
@@ -107,7 +107,7 @@ class TestMax:
 
 
 class TestLayer:
-    """What the assignment demands of the instance."""
+    """Follow-ups that the assignment requires of the instance."""
 
     def test_it_overrides_the_consumers(self, tracker: Tracker) -> None:
         run(tracker, synced(10.0, T1, layer=demand(12, 10.1)), raised(9, 11.0, T2))
@@ -332,7 +332,7 @@ class TestProbing:
 
 
 class TestLost:
-    """What nothing confirms."""
+    """Statuses that nothing confirms."""
 
     def test_instance_is_lost_with_the_thread_that_held_it(self, tracker: Tracker) -> None:
         tracker.apply(raised(1, 10.0, T1))
@@ -478,7 +478,7 @@ class TestThreads:
 
 
 class TestIdentity:
-    """Which consumers are an instance's threads."""
+    """The consumers that are threads of an instance."""
 
     @pytest.mark.parametrize(
         "client_id",

@@ -1,4 +1,4 @@
-"""One law a test: semantics.md section 3, and who is who of section 5."""
+"""One law a test: semantics.md section 3, and member identity of section 5."""
 
 import msgspec
 import pytest
@@ -39,13 +39,13 @@ def tracker() -> Tracker:
 
 
 def gauge(tracker: Tracker, now: float, member: Member = C1) -> int | None:
-    """Return what the consumer's gauge shows; None where there is no series."""
+    """Return the value of the consumer's gauge; None: there is no series."""
     rows = tracker.snapshot(now).consumers
     return next((row.status for row in rows if row.client_id == member.client_id), None)
 
 
 class TestEnd:
-    """What brings a status back to zero."""
+    """Signals that return a status to zero."""
 
     def test_sync_ends_the_episode(self, tracker: Tracker) -> None:
         samples = run(tracker, raised(1, 10.0), synced(12.0))
@@ -108,7 +108,7 @@ class TestEnd:
 
 
 class TestMask:
-    """What a higher status hides is kept for root causes."""
+    """Causes that a higher status hides are kept for root causes."""
 
     @pytest.mark.parametrize("code", [3, 5])
     def test_lower_or_equal_signal_is_recorded(self, tracker: Tracker, code: int) -> None:
@@ -339,7 +339,7 @@ class TestFailed:
 
 
 class TestJoin:
-    """A join whose cause is not visible."""
+    """A join without a visible cause."""
 
     def test_it_is_counted_and_recorded_without_a_code(self, tracker: Tracker) -> None:
         first, again, sample = run(tracker, joined(10.0), joined(10.5), synced(11.0))
@@ -645,7 +645,7 @@ class TestOrder:
 
 
 class TestPeriodicSamples:
-    """What `Tracker.sample` returns."""
+    """The samples of `Tracker.sample`."""
 
     def test_it_tells_what_is_held_and_the_highest_since_the_last(self, tracker: Tracker) -> None:
         run(tracker, raised(9, 16.0), synced(20.0), raised(1, 29.0, reason="why"))
@@ -686,7 +686,7 @@ class TestPeriodicSamples:
 
 
 class TestCounts:
-    """What a member's row counts."""
+    """The counts in a member's row."""
 
     def test_rebalances_count_by_their_highest_code(self, tracker: Tracker) -> None:
         run(tracker, raised(1, 10.0), raised(9, 11.0), synced(12.0), raised(2, 13.0), synced(14.0))
@@ -742,7 +742,7 @@ class TestCounts:
 
 
 class TestBounds:
-    """What exceeds a bound is counted, never silently dropped."""
+    """Input beyond a bound is counted, never dropped silently."""
 
     def test_longest_silent_member_goes_first(self) -> None:
         tracker = Tracker(StatusConfig(members=2))
@@ -821,7 +821,7 @@ class TestBounds:
 
 
 class TestIdentity:
-    """Who is who."""
+    """Identity of members."""
 
     def test_member_id_is_no_identity(self, tracker: Tracker) -> None:
         samples = run(
@@ -910,7 +910,7 @@ class TestIdentity:
 
 
 class TestPeak:
-    """The peak gauge: what a scrape would miss."""
+    """The peak gauge: statuses that a scrape would miss."""
 
     def test_it_remembers_for_the_window(self, tracker: Tracker) -> None:
         run(tracker, raised(9, 10.0), synced(11.0))
@@ -940,7 +940,7 @@ def test_tracker_without_signals_shows_nothing(tracker: Tracker) -> None:
 
 
 class TestGained:
-    """The transition that a sync ends tells what the episode's syncs gave the member."""
+    """The transition by a sync has the partitions that the episode's syncs gave the member."""
 
     def gave(self, at: float, gained: int | None, code: int | None = None) -> Signal:
         own = None if code is None else demand(code, at)
