@@ -172,7 +172,7 @@ def test_hub_counts_whole_groups(tmp_path: Path, start: datetime) -> None:
 
 
 def until_slow(fact: Any) -> None:
-    """Wait for what is counted half a minute after its end."""
+    """Wait for a fact that is counted half a minute after its end."""
     for _ in range(3):
         try:
             until(fact)

@@ -52,7 +52,7 @@ class Watch:
         return until > self.awaited_until
 
     def read(self, at: float, *signals: Signal) -> None:
-        """Add what signals make of a group that began at 0; each record once."""
+        """Add the records of a group's signals, each record once; the group began at 0."""
         self.now = at
         known = {record.id for record in self.history.records()}
         self.history.add([r for r in records(*START, *signals) if r.id not in known], at)

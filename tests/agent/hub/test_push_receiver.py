@@ -27,7 +27,7 @@ RECORDS = [
 
 @dataclass
 class Hub:
-    """A hub whose disk a test can break."""
+    """A hub with a disk that a test can break."""
 
     intake: PushReceiver
     taken: list[Sample] = field(default_factory=list)

@@ -20,7 +20,7 @@ BACK_AT = 1_000.0
 
 
 class Hub:
-    """A hub whose clock is the test's, and two agents that push what they have."""
+    """A hub with the test's clock, and two agents that push their records."""
 
     def __init__(self, recorded: list[Sample], saved: dict[str, object] | None = None) -> None:
         self.now = BACK_AT
@@ -49,7 +49,7 @@ class Hub:
         self.history.add([with_spool(record, spool) for record in taken], self.now)
 
     def at(self, now: float) -> list[tuple[str | None, str, list[str]]]:
-        """Let the watch look at an instant; return what it has counted since it began."""
+        """Check at an instant; return all rebalances that the recorder has counted so far."""
         self.now = now
         asyncio.run(self.watch.check())
         found = [each for each in self.episodes if isinstance(each, EpisodeRecord)]
@@ -57,7 +57,7 @@ class Hub:
 
     @property
     def answers(self) -> list[tuple[str, list[str]]]:
-        """Return what is explained now: who began each rebalance, and who went."""
+        """Return the present explanation: trigger and departures of each rebalance."""
         found = self.history.episodes(self.history.records(), self.now)
         return [
             (each.trigger.certainty.value, [d.kind.value for d in each.departures])

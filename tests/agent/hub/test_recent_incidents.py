@@ -6,7 +6,7 @@ from tests.agent.web.pages.scene import BUSY, NOW, STUCK, WAITING, records
 
 
 class Counting(RecentRecords):
-    """Records that note which groups are analysed."""
+    """Records that count the analyses by group."""
 
     def __init__(self, found: list[Sample], limit: int = 20_000) -> None:
         self.analysed: list[set[str]] = []

@@ -1,4 +1,4 @@
-"""What an agent knows again of its spool."""
+"""The records that an agent restores from its spool."""
 
 from pathlib import Path
 

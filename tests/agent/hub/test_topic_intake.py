@@ -95,7 +95,7 @@ def test_message_that_is_no_record_is_counted(intake: TopicReceiver) -> None:
 
 
 class Script:
-    """Readers that do what they are told: batches, then a fault."""
+    """Scripted readers: batches, then a fault."""
 
     loop: asyncio.AbstractEventLoop
 

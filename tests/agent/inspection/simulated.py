@@ -39,7 +39,7 @@ NOT_FOUND, NOT_COORDINATOR, UNSUPPORTED_VERSION, NOT_LEADER = 69, 16, 35, 6
 
 @dataclass(slots=True)
 class Simulated:
-    """A cluster. What the fields hold may be changed while it runs."""
+    """A cluster. Its fields may be changed while it runs."""
 
     groups: dict[str, Group] = field(default_factory=dict)
     nodes: int = 1
@@ -95,11 +95,11 @@ class Simulated:
         self.close()
 
     def drop_connections(self) -> None:
-        """Close what clients have open, as a broker does that restarts."""
+        """Close the clients' connections, like a broker that restarts."""
         self._do(self._drop())
 
     def close(self) -> None:
-        """Let go of what even a cluster has that was never entered."""
+        """Release the resources that a cluster has even before it is entered."""
         self._loop.close()
 
     @property

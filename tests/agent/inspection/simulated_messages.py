@@ -1,4 +1,4 @@
-"""What simulated brokers are asked and what they answer about a group."""
+"""Requests to simulated brokers, and their responses about a group."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -71,7 +71,7 @@ _NONE = UUID(int=0)
 
 @dataclass(slots=True)
 class Group:
-    """What the coordinator knows. ``members`` maps member ids to partitions by topic."""
+    """The coordinator's state. ``members`` maps member ids to partitions by topic."""
 
     type: str = "classic"
     node_id: int = 1

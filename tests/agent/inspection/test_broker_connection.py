@@ -1,4 +1,4 @@
-"""What a connection says when it does not come about: each fault has its own words."""
+"""Error messages of failed connections: each fault has its own text."""
 
 import asyncio
 import socket
@@ -140,7 +140,7 @@ def test_a_port_that_stays_silent() -> None:
 
 
 def test_a_silent_name_server_keeps_no_thread_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages and analyses share the event loop's threads, which are some six."""
+    """Pages and analyses share the event loop's threads: there are only about six."""
     answered = threading.Event()
 
     def look_up(*_: object, **__: object) -> list[Any]:

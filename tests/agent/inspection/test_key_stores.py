@@ -1,4 +1,4 @@
-"""Java's stores, made by keytool: what Java's own client reads, this one reads."""
+"""Java's key stores, made by keytool: this reader reads all that Java's client reads."""
 
 import os
 import shutil

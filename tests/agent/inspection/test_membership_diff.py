@@ -44,7 +44,7 @@ def who(member_id: str) -> InspectedMember:
 
 
 def changes(*seen: Description) -> list[MembershipChange]:
-    """Return what was told of the polls after the first."""
+    """Return the reported changes of the polls after the first."""
     watch = MembershipTracker()
     return [change for each in seen for change in watch.update([snapshot_of(each)], [])]
 

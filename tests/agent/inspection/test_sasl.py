@@ -16,7 +16,7 @@ SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
 def said(exchange: Exchange, *answers: bytes) -> list[bytes]:
-    """Return what the client says; the last answer ends it."""
+    """Return the client's messages; the last response ends the exchange."""
     out = [next(exchange)]
     for answer in answers:
         try:

@@ -16,7 +16,7 @@ from tests.agent.trickling import ANSWERS, Answer, answering, trickling
 
 
 class TokenEndpoint(BaseHTTPRequestHandler):
-    """Knows the client "agent" with the secret "s e", and says what it was asked."""
+    """Knows the client "agent" with the secret "s e", and records its requests."""
 
     def do_POST(self) -> None:
         form = self.rfile.read(int(self.headers["Content-Length"])).decode()

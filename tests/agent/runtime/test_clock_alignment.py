@@ -67,7 +67,7 @@ def test_a_log_of_the_same_clock_stays(offset_s: float) -> None:
 def test_in_a_new_protocol_log_and_traffic_have_only_their_zone_in_common(
     offset_s: float, shift_s: float
 ) -> None:
-    """A log prints that an epoch is stable before others have given up what it brings."""
+    """A log prints a stable epoch before others have given up the epoch's partitions."""
     log, traffic = (
         [
             replace(event, member=replace(event.member, group_type="consumer"))

@@ -6,7 +6,7 @@ MIB = 1 << 20
 
 
 class Process:
-    """A process of any size, and what it was told to do."""
+    """A process of any size that records its calls."""
 
     def __init__(self) -> None:
         self.got: list[str] = []
@@ -15,7 +15,7 @@ class Process:
         self._limit = MemoryLimit(lambda: self._size, self._release)
 
     def at(self, *sizes: int) -> list[str]:
-        """Look once with each size, of 100 allowed; return what that led to."""
+        """Check once with each size, of 100 allowed; return the calls."""
         self.got.clear()
         for self._size in sizes:
             self._limit.enforce(100, lambda: self.got.append("spare"), self._grow)

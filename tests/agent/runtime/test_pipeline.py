@@ -31,7 +31,7 @@ class Clock:
 
 
 class Bench:
-    """A pipeline over a real spool, with a clock and a record of what was saved when."""
+    """A pipeline over a real spool, with a clock and a record of the saved checkpoints."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

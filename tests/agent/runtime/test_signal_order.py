@@ -35,7 +35,7 @@ class Files:
 
 
 class Applied:
-    """An order, and what it has passed on."""
+    """A signal order that records the events that it passes on."""
 
     def __init__(self, *sources: Source) -> None:
         self.ats: list[float] = []

@@ -1,4 +1,4 @@
-"""What is told of each source, and by whom a member is told."""
+"""The metrics of each source, and the sources of each member."""
 
 from agent.runtime.source_stats import SourceStatsCollector
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind

@@ -1,4 +1,4 @@
-"""Kafka frames for tests, written by kio's own writers: what a client and a broker would send."""
+"""Kafka frames for tests, as a client and a broker would send them, written by kio's writers."""
 
 import dataclasses
 import io

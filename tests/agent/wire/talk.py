@@ -50,12 +50,12 @@ class Talk:
         return self.wire.interpreter.registry.list_on(self.connection)
 
     def ask(self, api_key: int, version: int, **values: Any) -> list[Signal]:
-        """Send a request; return what it tells by itself."""
+        """Send a request; return the signals of the request alone."""
         self.asked = (api_key, version, self.asked[2] + 1)
         return self.send(request(*self.asked, self.client_id, **values))
 
     def tell(self, **values: Any) -> list[Signal]:
-        """Answer the last request; return what that tells."""
+        """Respond to the last request; return the signals of the response."""
         return self.receive(answer(*self.asked, **values))
 
     def send(self, frame: bytes) -> list[Signal]:
@@ -136,12 +136,12 @@ class Talk:
     def heartbeat(
         self, member_id: str = "m1-a", *, generation: int = 1, error: int = 0, version: int = 4
     ) -> list[Signal]:
-        """Send a Heartbeat and answer it; return what the answer tells."""
+        """Send a Heartbeat and a response; return the signals of the response."""
         self.ask(HEARTBEAT, version, group_id="g", generation_id=generation, member_id=member_id)
         return self.tell(error_code=error)
 
     def settle(self, member_id: str = "m1-a", *, generation: int = 1, **how: Any) -> list[Signal]:
-        """Join and sync without a cause that is seen; return what the sync tells."""
+        """Join and sync without a visible cause; return the signals of the sync."""
         self.join(member_id, **how)
         self.joined(member_id, generation=generation, protocol=how.get("protocol", "range"))
         self.sync(member_id, generation=generation)
@@ -149,7 +149,7 @@ class Talk:
 
 
 def got(signals: list[Signal]) -> list[tuple[str, int]]:
-    """Return what signals say, without the ones that only show a member lives."""
+    """Return short forms of signals, without those that only show a live member."""
     return [
         (str(each.kind), int(each.status)) for each in signals if each.kind is not SignalKind.SEEN
     ]

@@ -160,7 +160,7 @@ def test_partitions_of_all_members_are_bounded() -> None:
 
 @pytest.mark.parametrize("api_key", sorted(APIS))
 def test_every_field_of_every_version_at_its_longest(api_key: int) -> None:
-    """A hostile client and a hostile broker: what they leave is names of 255 characters."""
+    """A hostile client and a hostile broker: of their texts, only names of 255 characters stay."""
     wire, texts, messages = Wire(), list[int](), 0
     talk = wire.connect("c" * TEXT_CHARS)
     with_group = wire.connect("c" * TEXT_CHARS)

@@ -1,4 +1,4 @@
-"""One connection: what is read, what passes, and what a fault does."""
+"""One connection: frames that are read, frames that are skipped, and the effect of faults."""
 
 import random
 import struct

@@ -44,7 +44,7 @@ def _packets(name: str) -> Iterator[Packet]:
 
 
 def codes(timed: list[Timed]) -> Codes:
-    """Return the codes of each consumer and instance; what is counted as unread is none."""
+    """Return the codes of each consumer and instance; check that nothing counts as unread."""
     counts = Counter[str]()
     sessions, interpreter = TcpSessions(counts, patience=_PATIENCE), GroupDecoder("", counts)
     events = [event for at, segment in timed for event in sessions.push(segment, at)]
@@ -63,7 +63,7 @@ def wanted(name: str) -> Codes:
 
 
 def _cut(segment: TcpSegment, size: int) -> list[TcpSegment]:
-    """Return it in pieces of ``size`` bytes; flags that begin or end a connection stay where."""
+    """Return a segment in pieces of ``size`` bytes; SYN and FIN keep their place."""
     if segment.flags & SYN or len(segment.data) <= size:
         return [segment]
     last = (len(segment.data) - 1) // size * size
@@ -86,7 +86,7 @@ def _mixed(run: list[Timed], rng: random.Random, window: int) -> list[Timed]:
 
 
 def _runs(timed: list[Timed]) -> list[list[Timed]]:
-    """Return what one connection sends before another does: that order is all that is known."""
+    """Return the runs of segments of one connection: between connections the order is open."""
     ends = groupby(timed, lambda each: frozenset((each[1].source, each[1].target)))
     return [[*run] for _, run in ends]
 

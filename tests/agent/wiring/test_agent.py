@@ -41,7 +41,7 @@ def config_file(tmp_path: Path) -> Path:
 
 
 class Bench:
-    """One agent over scripted sources, and what a test asks of it."""
+    """One agent over scripted sources, with the queries of the tests."""
 
     def __init__(self, config_file: Path, *names: str) -> None:
         self.config_file = config_file

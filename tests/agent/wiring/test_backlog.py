@@ -1,4 +1,4 @@
-"""Files of clients and of a broker that an agent finds say what `replay` says of them."""
+"""An agent that finds files of clients and of a broker gives the same result as `replay`."""
 
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What a running agent may do is what its configuration needs, in each of its threads."""
+"""A running agent has only the capabilities that its configuration needs, in each thread."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A reload of an agent with a proxy: whose connections outlive it, and whose do not."""
+"""A reload of an agent with a proxy: connections that survive it, and connections that do not."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ async def _until_reloaded(agent: Agent, times: int) -> None:
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    """Return what comes back for some bytes; nothing, if the connection has ended."""
+    """Return the response to some bytes; empty if the connection has ended."""
     writer.write(TLS_HELLO)
     async with asyncio.timeout(WITHIN_S):
         try:

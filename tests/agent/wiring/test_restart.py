@@ -1,4 +1,4 @@
-"""Kill -9 at any moment: the spool ends up with what a replay of the whole log says, each once."""
+"""Kill -9 at any moment: in the end the spool has each record of a replay of the log, once."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Connect's embedded assignment: what workers are given, must give up, and when it has failed."""
+"""Connect's embedded assignment: additions, revocations, and failures."""
 
 import struct
 
@@ -35,7 +35,7 @@ def tasks(connectors: Tasks) -> bytes:
 def assignment(
     given: Tasks, revoked: Tasks | None = None, *, version: int = SESSIONED, error: int = 0
 ) -> bytes:
-    """Return what IncrementalCooperativeConnectProtocol.serializeAssignment would."""
+    """Return the bytes of IncrementalCooperativeConnectProtocol.serializeAssignment."""
     out = struct.pack(">hh", version, error) + text("w1-a") + text("http://10.0.0.1:8083/")
     out += struct.pack(">q", 12) + tasks(given)
     if version == EAGER:
@@ -45,7 +45,7 @@ def assignment(
 
 @pytest.fixture
 def talk() -> Talk:
-    """Return a worker whose JoinGroup was answered."""
+    """Return a worker with a response to its JoinGroup."""
     talk = Wire().connect("w1")
     talk.ask(JOIN_GROUP, 9, group_id="g", member_id="m1-a", protocol_type="connect")
     talk.joined(protocol="sessioned")

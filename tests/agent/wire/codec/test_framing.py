@@ -1,4 +1,4 @@
-"""Frames: any pieces, no more memory than what is wanted."""
+"""Frames: in any pieces, with memory for wanted frames only."""
 
 import struct
 import tracemalloc

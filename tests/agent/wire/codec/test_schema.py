@@ -1,4 +1,4 @@
-"""Every version of every message that is decoded reads what kio's writers wrote."""
+"""Every version of every decoded message reads the bytes of kio's writers."""
 
 import struct
 import sys

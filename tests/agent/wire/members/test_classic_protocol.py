@@ -1,4 +1,4 @@
-"""The classic protocol: what sets which code, and what is not a cause."""
+"""The classic protocol: the evidence for each code, and messages that are no cause."""
 
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -645,7 +645,7 @@ class TestReturns:
         return talk
 
     def back(self, talk: Talk, after_s: float, *, new: Talk | None = None) -> list[Signal]:
-        """Leave ``after_s`` later and join again; return what the join tells."""
+        """Leave ``after_s`` later and join again; return the join's signals."""
         talk.wire.at += after_s
         leave(talk)
         talk.wire.at += 20.0

@@ -1,4 +1,4 @@
-"""Consumer, share and streams groups: what sets which code."""
+"""Consumer, share and streams groups: the evidence for each code."""
 
 from functools import partial
 from typing import Any
@@ -46,14 +46,14 @@ def talk() -> Talk:
 
 
 def name_topic(talk: Talk) -> None:
-    """Let the client ask for metadata, which names the topic."""
+    """Let the client request metadata: the response names the topic."""
     row = {"name": "orders", "topic_id": TOPIC, "partitions": ({"leader_id": 1},)}
     talk.ask(METADATA, 12)
     talk.tell(cluster_id="c", topics=(row,))
 
 
 def partitions(talk: Talk, *owned: int) -> set[tuple[str, ...]]:
-    """Return what a member reports that is assigned some partitions."""
+    """Return the field of a heartbeat by a member with some partitions."""
     found = [*beat(talk, 5), *answer(talk, 6, *owned)]
     found += [*beat(talk, 6, topic_partitions=given(*owned)), *answer(talk, 6)]
     return {each.assigned for each in found if each.assigned}

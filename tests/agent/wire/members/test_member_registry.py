@@ -1,4 +1,4 @@
-"""Who is who: members over connections, brokers and processes."""
+"""Member identity over connections, brokers and processes."""
 
 import sys
 from dataclasses import fields

@@ -141,14 +141,14 @@ def test_a_broker_that_knows_no_older_version_is_left_alone() -> None:
 
 
 def test_the_refusal_of_an_api_versions_request_stays() -> None:
-    """The broker answers in version 0 what it does not know (KIP-511)."""
+    """The broker responds in version 0 to an unknown version (KIP-511)."""
     data = _api_versions(0, 35, [(API_VERSIONS, 0, 4)])
 
     assert _rewritten(API_VERSIONS, 4, data) == data
 
 
 def _api_versions(version: int, error: int, ranges: list[tuple[int, int, int]]) -> bytes:
-    """Return an answer; its header has no tagged fields, even where the version is flexible."""
+    """Return a response; its header has no tagged fields, even if the version is flexible."""
     names = ("api_key", "min_version", "max_version")
     keys = [dict(zip(names, each, strict=True)) for each in ranges]
     written = min(version, 4)  # kio knows no later one, which has the same answer

@@ -134,7 +134,7 @@ def test_an_answer_without_a_new_leader_passes_unread(api_key: int) -> None:
 def test_the_decoder_is_shown_what_it_reads_and_nothing_else(
     named: list[str], cuts: list[int]
 ) -> None:
-    """What is decoded of the frames that are shown is what is decoded of all bytes."""
+    """The decoded messages of the forwarded frames are those of all bytes."""
     requests, answers = b"", b""
     for n, name in enumerate(["versions", *named]):
         request, answer = _PAIRS[name](n)

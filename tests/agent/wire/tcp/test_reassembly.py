@@ -1,4 +1,4 @@
-"""TCP: every byte once, in order, requests before their answers; what is lost is said."""
+"""TCP: every byte once, in order, requests before their responses; losses are reported."""
 
 import random
 from collections import Counter
@@ -22,7 +22,7 @@ from tests.agent.wire.frames import FETCH, HEARTBEAT, opaque, request
 def codes(
     timed: list[Timed], counts: Counter[str] | None = None, patience: int = 0
 ) -> list[int | None]:
-    """Return what a capture comes to, through decoder, interpreter and tracker."""
+    """Return the codes of a capture, through decoder, interpreter and tracker."""
     counts = Counter() if counts is None else counts
     sessions, interpreter = TcpSessions(counts, patience=patience), GroupDecoder()
     events = [event for at, segment in timed for event in sessions.push(segment, at)]
@@ -43,7 +43,7 @@ def shuffled(timed: list[Timed], rng: random.Random, window: int) -> list[Timed]
 
 
 def doubled(timed: list[Timed], rng: random.Random) -> list[Timed]:
-    """Return some segments twice, some again later, some longer by what came after them."""
+    """Return the segments with repetitions: at once, or of one of the last nine segments."""
     out = list[Timed]()
     for at, segment in timed:
         out.append((at, segment))
