@@ -1,7 +1,7 @@
-"""Fuzzes all targets, one after the other, each in a process of its own, and counts executions.
+"""Fuzzes all targets, one after the other, each in a separate process, and counts executions.
 
-What libFuzzer has found of interest is kept in ``.cache/fuzz`` for the next run; an input that
-fails is kept in ``tests/fuzz/corpus``, where the tests find it from then on.
+Inputs of interest to libFuzzer are kept in ``.cache/fuzz`` for the next run. An input that fails is
+kept in ``tests/fuzz/corpus``, so that the tests run it from then on.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Fuzzes one target in this process, which ends with it: ``TARGET`` and libFuzzer's own flags."""
+"""Fuzzes one target in this process, and then exits: ``TARGET`` and libFuzzer's own flags."""
 
 import sys
 

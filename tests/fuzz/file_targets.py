@@ -1,4 +1,4 @@
-"""Fuzz targets of what is read from files: captures, logs, configurations, rules, samples."""
+"""Fuzz targets of files: captures, logs, configurations, rules, samples."""
 
 import os
 from collections import Counter
@@ -55,7 +55,7 @@ def _file(data: bytes) -> Iterator[Path]:
 
 
 def _record(signals: Iterable[Signal | Tick]) -> list[bytes]:
-    """Return the samples that signals come to: no source may tell what cannot be written."""
+    """Return the samples of signals: every signal of a source must be writable."""
     return [encode(sample) for sample in replay([iter(signals)], Tracker(StatusConfig()))]
 
 
@@ -96,7 +96,7 @@ def _read(parser: LineParser | StatsParser, *pieces: bytes) -> list[Signal]:
 
 
 def events(data: bytes) -> None:
-    """What a process posts over HTTP."""
+    """Events that a process posts over HTTP."""
     with suppress(EventError):
         _record(
             build_signal(event, sender="h", cluster="", arrival_at=_ARRIVAL_AT)
@@ -111,7 +111,7 @@ def configurations(data: bytes) -> None:
 
 
 def web_configurations(data: bytes) -> None:
-    """TLS, headers and users of what the agent serves; and what a request shows of a user."""
+    """TLS, headers and users of the agent's web server; and the credentials of a request."""
     parse_credentials(data.decode("latin-1"))
     with _file(data) as path, suppress(ConfigError):
         hashes = read_web_config(path).basic_auth_users

@@ -1,4 +1,4 @@
-"""The kept corpus and a short run: what `make fuzz` does at length."""
+"""The kept corpus, and a short run of each target; `make fuzz` runs them for long."""
 
 import random
 import struct

@@ -1,7 +1,7 @@
 """Fuzz targets of `agent.wire`: any bytes are a value or a `DecodeError`, and bounded in memory.
 
-A target takes bytes and returns; whatever it raises is a finding. The first bytes choose, the rest
-is what a peer would have sent.
+A target takes bytes and returns; every exception is a finding. The first bytes choose parameters,
+the rest are the bytes of a peer.
 """
 
 from collections import Counter
@@ -114,14 +114,14 @@ def conversation(data: bytes) -> None:
 
 @cache
 def _sent_by(direction: int) -> bytes:
-    """Return what a side of a connection sends; its bytes tell their places."""
+    """Return the bytes of one side of a connection; each byte's value depends on its place."""
     return bytes((at * 7 + (at >> 8) * 13 + direction * 101) & 0xFF for at in range(4_096))
 
 
 def reassembly(data: bytes) -> None:
     """Two true streams as segments that are cut, repeated, reordered and lost.
 
-    Whatever is delivered stands where it belongs, and nothing twice.
+    Every delivered byte must be at its place, and none twice.
     """
     cursor = Cursor(data)
     base = cursor.number() << 24
@@ -169,7 +169,7 @@ def segments(data: bytes) -> None:
 
 
 def watched(data: bytes) -> None:
-    """The same segments before a capture, which chooses connections and makes its filter."""
+    """The same segments before a capture: it chooses connections and makes its filter."""
     watch = ConnectionClassifier(frozenset({_PORT}))
     for segment, _ in _segments(data):
         watch.classify(segment)
