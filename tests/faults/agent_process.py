@@ -92,7 +92,7 @@ class AgentProcess:
         self.process.send_signal(signal.SIGHUP)
 
     def get(self, path: str) -> str:
-        """Return a page; nothing where there is none."""
+        """Return a page; empty if there is none."""
         try:
             with urllib.request.urlopen(f"http://{self.address}{path}", timeout=10.0) as answer:
                 return str(answer.read().decode())
@@ -113,7 +113,7 @@ class AgentProcess:
         return f"event={event}" in self.log.read_text()
 
     def on_disk(self, root: Path = Path("/")) -> list[Row]:
-        """Return every whole line, published or not; ``root`` is where its files are seen."""
+        """Return every whole line, published or not; ``root`` is the path of the agent's files."""
         folder = root / self.spool.relative_to("/")
         texts = []
         # in this order: what is published between the two is seen twice, and then looked for again
@@ -146,7 +146,7 @@ def transitions(rows: Sequence[Row]) -> list[str]:
 
 
 def replayed(log: Path) -> list[str]:
-    """Return the ids of what a whole log tells, read in peace."""
+    """Return the ids of the records of a whole log, read without faults."""
     command = [*AGENT, "replay", "--source", "logs", str(log)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
     return transitions([json.loads(line) for line in done.stdout.splitlines()])

@@ -1,4 +1,4 @@
-"""The system tests' broker, for what wants a real one."""
+"""The system tests' broker, for tests that need a real one."""
 
 from tests.system.conftest import cache
 

@@ -1,4 +1,4 @@
-"""A small disk of its own for a process, and what fills it."""
+"""A small separate disk for a process, and a way to fill it."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ _UNSHARE = [*_OWN_FOLDER, *_AS_ROOT]
 
 
 def needs_mounts() -> None:
-    """Skip where no disk can be mounted; CI must be able to."""
+    """Skip if no disk can be mounted; in CI that is an error."""
     command = [*_UNSHARE, "mount", "-t", "tmpfs", "none", "/mnt"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

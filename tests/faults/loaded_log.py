@@ -37,7 +37,7 @@ def a_round(client: str, generation: int, at: datetime | None = None, group: str
 
 
 class LoadedLog:
-    """Fifty rebalances a second until it is left; what was begun is written to its end."""
+    """Fifty rebalances a second until it is left; a begun rebalance is written to its end."""
 
     def __init__(self, path: Path, seed: int = 12472, group: str = "g") -> None:
         self.path, self.rounds, self.group = path, 0, group
@@ -45,7 +45,7 @@ class LoadedLog:
         self._thread = Thread(target=self._write, daemon=True)
 
     def transitions(self) -> Counter[tuple[str, int]]:
-        """Return what was written: a rise and an end for each round, by client and status."""
+        """Return the expected transitions: a rise and an end for each written rebalance."""
         clients = [f"c{number % _CLIENTS}" for number in range(self.rounds)]
         return Counter((client, status) for client in clients for status in (2, 0))
 

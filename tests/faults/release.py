@@ -1,4 +1,4 @@
-"""The last release, as a program whose state the agent of this one takes over."""
+"""The last release as a program; the agent of this release continues from its state."""
 
 import os
 import subprocess

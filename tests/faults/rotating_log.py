@@ -1,7 +1,7 @@
-"""A log that a process of its own writes without a pause, and a rotator, as logrotate does it.
+"""A log that a separate process writes without a pause, and a rotator like logrotate.
 
-What the rotation itself loses (copytruncate: what is written between copy and truncation) is not
-in the files any more; `RotatingLog.kept` is what they hold, the removed ones included.
+The rotation itself loses some lines (copytruncate: those between copy and truncation);
+`RotatingLog.kept` are the lines in the files, including removed files.
 """
 
 import os

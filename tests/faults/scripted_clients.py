@@ -36,7 +36,7 @@ def a_life(client_id: str) -> Script:
 
 
 class ScriptedClients:
-    """Connects to ``port`` without end; `broker` is where that has to lead."""
+    """Connects to ``port`` repeatedly; `broker` is the server that must be reached."""
 
     def __init__(self, port: int) -> None:
         self.lives = 0

@@ -1,6 +1,6 @@
-"""A TCP proxy that spoils the network between two sides, byte by byte; it knows no protocol.
+"""A TCP proxy that simulates network faults between two sides, byte by byte, for any protocol.
 
-Unlike a proxy of ours it does not close what it cannot pass on: that is the fault.
+Unlike the agent's proxy it keeps a connection open if it cannot pass bytes on: that is the fault.
 """
 
 import random
@@ -19,7 +19,7 @@ _DELAY_S = 0.2
 
 
 class Fault(Enum):
-    """What the network does."""
+    """A fault of the network."""
 
     NONE = auto()
     DELAY = auto()
@@ -43,7 +43,7 @@ class TcpFault:
         Thread(target=self._accept, daemon=True).start()
 
     def begin(self, fault: Fault) -> None:
-        """Spoil what comes from now on; `pieces` counts it."""
+        """Apply the fault to all bytes from now on; `pieces` counts them."""
         self._fault, self.pieces = fault, 0
 
     def end(self) -> None:

@@ -1,6 +1,7 @@
 """Random changes of the configuration while logs are written: nothing is lost, nothing is doubled.
 
-The truth is what the test wrote. ``make faults`` does ``FAULT_CHANGES`` changes.
+The expected records follow from the lines that the test wrote. ``make faults`` makes
+``FAULT_CHANGES`` changes.
 """
 
 import os

@@ -79,7 +79,7 @@ def test_a_spool_that_is_read_only_from_the_start_is_told(tmp_path: Path) -> Non
 
 
 def test_removed_spool_folder(tmp_path: Path) -> None:
-    """What stood in it is gone with it, but for what was not published yet."""
+    """The folder's lines are lost with it, except those that were not published yet."""
     log = tmp_path / "app.log"
     rebalances = "kafka_consumer_rebalances_total"
     with AgentProcess(tmp_path / "agent", _logs(log)) as agent:

@@ -1,6 +1,6 @@
 """A hub's full disk, a hub from an older backup, an agent without its state, releases apart.
 
-The truth is what the test wrote: each rebalance is in the hub's spool, and none twice.
+The test wrote the lines: each of their rebalances must be in the hub's spool, and none twice.
 """
 
 import os

@@ -1,6 +1,6 @@
 """A network that fails between clients and a real broker, with the agent's proxy in between.
 
-The agent is not the cause of anything, comes to no harm, and tells what happened once it is over.
+The agent causes no fault, survives all of them, and reports the rebalances after their end.
 """
 
 import os

@@ -115,7 +115,7 @@ def _rotate_under_load(log: RotatingLog, tail: _Tail, method: str) -> None:
 
 
 def _catch_up(log: RotatingLog, tail: _Tail) -> None:
-    """Read what is rotated; a number of blocks will not do, files grow on a busy machine."""
+    """Read the rotated files to their end: on a busy machine the number of blocks is not known."""
     deadline_s = time.monotonic() + _DEADLINE_S
     wanted = log.last_rotated()
     while tail.reader.newest < wanted:

@@ -1,7 +1,7 @@
-"""Rotation as rotators number, pack and remove files: what a look finds is read, once, in order.
+"""Rotation as rotators number, pack and remove files: all lines are read once, in order.
 
-The test writes the lines, so it knows which ones each look of the reader can find. Lines that lay
-in rotated files before the first look are old.
+The test writes the lines, so it knows the lines that each look of the reader can find. Lines in
+files that were rotated before the first look are old.
 """
 
 import gzip
@@ -109,7 +109,7 @@ def _pack(path: Path, *, keeps_time: bool) -> Path:
 
 
 class _Agent:
-    """The source over one file, which may be down."""
+    """A source with one file; it may be down."""
 
     def __init__(self, path: Path) -> None:
         self._config = FilesConfig(paths=(str(path),))

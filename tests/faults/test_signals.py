@@ -90,7 +90,7 @@ def test_file_descriptors_run_out_and_come_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spare", [_SPARE_FILES, _SPARE_FILES + 1])
 def test_a_proxy_without_file_descriptors_serves_again(tmp_path: Path, spare: int) -> None:
-    """Whether the last one was for a client or for its broker; who has connected stays so."""
+    """The last descriptor may be for a client or for its broker; connections stay open."""
     port, request = free_port(), opaque(0, 1, "c", 40)
     with ExitStack() as stack:
         broker = stack.enter_context(socket.create_server((HOST, 0), backlog=_MANY))
@@ -128,7 +128,7 @@ def _any_closed(clients: list[socket.socket]) -> bool:
 
 
 def _passes(client: socket.socket, broker: socket.socket, data: bytes) -> bool:
-    """Whether what a client sends comes to the broker, on whichever of its connections."""
+    """Return whether a client's bytes reach the broker, on any of its connections."""
     client.sendall(data)
     with ExitStack() as stack:
         watched = [broker]

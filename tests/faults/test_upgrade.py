@@ -1,6 +1,6 @@
 """An upgrade from the last release's state, after a fault: nothing is lost, nothing is doubled.
 
-The truth is what the test wrote; the last release ran until the fault, and this one goes on.
+The test wrote the lines. The last release ran until the fault, and this release continues.
 """
 
 import json
