@@ -13,7 +13,7 @@ INSTALL_WITHIN_S = 400.0
 
 
 def run(*command: str | Path, cwd: Path = Path("/"), **variables: str) -> str:
-    """Run a command away from the checkout, where Python would find the packages."""
+    """Run a command outside of the checkout: there, Python would find the packages."""
     done = subprocess.run(
         command,
         capture_output=True,

@@ -41,7 +41,7 @@ _REFERENCE = "/api/_definitions.json#/$defs/"
 
 
 def run(*command: str | Path, text: str | None = None, timeout_s: float = 120.0) -> str:
-    """Return what a command prints; its end must be good."""
+    """Return the output of a command; it must succeed."""
     done = subprocess.run(
         command, input=text, capture_output=True, text=True, timeout=timeout_s, check=False
     )
@@ -62,7 +62,7 @@ def admission() -> Path:
 
 
 def render(chart: Path, *options: str | Path) -> list[dict[str, Any]]:
-    """Return what `helm template` makes of a chart."""
+    """Return the output of `helm template` for a chart."""
     command = (tool("helm"), "template", "test", chart, "--namespace", "observers")
     text = run(*command, "--kube-version", KUBERNETES, *options)
     return [document for document in yaml.safe_load_all(text) if document]
@@ -121,7 +121,7 @@ def _write_operator(folder: Path) -> None:
 
 
 def _closed(schema: Any) -> Any:
-    """Return a schema that refuses unknown keys, which an API server would drop in silence."""
+    """Return a schema that refuses unknown keys: an API server would drop them silently."""
     if isinstance(schema, list):
         return [_closed(item) for item in schema]
     if not isinstance(schema, dict):

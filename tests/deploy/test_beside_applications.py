@@ -33,7 +33,7 @@ def editable(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def application(tmp_path: Path) -> Path:
-    """Make an application of which no package can be imported twice, or be taken for ours."""
+    """Create an application with packages of the same names as the agent's."""
     folder = tmp_path / "application"
     for name in PACKAGES:
         (folder / name).mkdir(parents=True)

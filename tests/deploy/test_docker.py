@@ -63,7 +63,7 @@ def test_an_image_has_two_stages_and_no_root(name: str) -> None:
 
 
 def context_of(dockerfile: Path) -> set[str]:
-    """Return what an image may copy: an ignore file of its own comes before that of all."""
+    """Return the files that an image may copy: its own ignore file replaces the common one."""
     own = ROOT / f"{dockerfile}.dockerignore"
     lines = (own if own.exists() else ROOT / ".dockerignore").read_text().splitlines()
     return {line[1:] for line in lines if line.startswith("!")}

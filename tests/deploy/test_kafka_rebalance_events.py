@@ -35,7 +35,7 @@ def load() -> ModuleType:
 
 
 class Inbox:
-    """What an agent's intake would see; it answers as told."""
+    """A receiver in place of an agent; it records posts and sends a given response."""
 
     def __init__(self) -> None:
         self.events: list[Row] = []

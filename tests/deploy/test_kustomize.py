@@ -1,4 +1,4 @@
-"""The component, by kustomize itself: the sidecar that `inject` adds, in what is labelled."""
+"""The component, by kustomize itself: labelled pods get the same sidecar as by `inject`."""
 
 from pathlib import Path
 

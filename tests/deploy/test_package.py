@@ -1,4 +1,4 @@
-"""What pip installs: built from this checkout, put into an environment of its own, and started."""
+"""The package as pip installs it: built from this checkout, in a new environment, and started."""
 
 import os
 import re

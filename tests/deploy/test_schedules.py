@@ -18,7 +18,7 @@ FOLDER = Path("deploy/spark")
 
 
 class Task:
-    """Stands for Airflow's operators and DAG: keeps what it is given."""
+    """A replacement for Airflow's operators and DAG: it keeps its arguments."""
 
     made: list["Task"]
 

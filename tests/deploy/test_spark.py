@@ -37,7 +37,7 @@ MASTER, WORKER = (f"org.apache.spark.deploy.{kind}" for kind in ("master.Master"
 
 
 def arguments(text: str) -> Iterator[list[str]]:
-    """Find what pods are told to do."""
+    """Return the arguments of the pods."""
     for line in re.findall(r"args: \[(.+)\]", text):
         yield [word.strip() for word in line.split(",")]
     if "arguments" in text:

@@ -24,7 +24,7 @@ def jobs(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def commands(path: Path) -> dict[str, list[str]]:
-    """Return what each job runs."""
+    """Return the commands of each job."""
     return {
         name: [step["run"] for step in job["steps"] if "run" in step]
         for name, job in jobs(path).items()
