@@ -1,4 +1,4 @@
-"""Which metrics an expression names, and what Grafana puts for its variables."""
+"""The metrics in an expression, and Grafana's values for its variables."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def family(name: str) -> str:
 
 
 def asked(expr: str, values: Mapping[str, str]) -> str:
-    """Return the query that Grafana sends: variables by their values, all where none is given."""
+    """Return the query that Grafana sends: variables by their values, all if none is given."""
     for name, value in sorted(values.items(), reverse=True):
         expr = expr.replace(name, value)
     return re.sub(r"\$\w+", ".*", expr)

@@ -65,7 +65,7 @@ basic_auth_users: {{prometheus: {hashed}}}
 
 
 class Prometheus:
-    """What a running Prometheus answers."""
+    """Queries to a running Prometheus."""
 
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}"
@@ -132,7 +132,7 @@ def scenario(folder: Path) -> Iterator[Scenario]:
 
 
 def secure(folder: Path) -> None:
-    """Write what the agent shows itself with, and whom it lets in."""
+    """Write the agent's certificate, and the configuration of its users."""
     authority, password = trustme.CA(), secrets.token_urlsafe()
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))
     made = authority.issue_cert("localhost")

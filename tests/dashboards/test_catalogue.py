@@ -1,4 +1,4 @@
-"""What dashboards, rules and documents name exists, and what exists is used."""
+"""All metrics that dashboards, rules and documents name exist, and all metrics are used."""
 
 import re
 from pathlib import Path
