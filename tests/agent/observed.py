@@ -1,4 +1,4 @@
-"""A source whose traces a test writes, and signals to write."""
+"""A source with signals of a test, and signals for it."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from metrics.model.status import RebalanceStatus
 
 
 class ScriptedSource:
-    """Hands over what `say` was given; its position is how many signals that were."""
+    """Passes on the signals given to `say`; its position is their number."""
 
     kind = "scripted"
 

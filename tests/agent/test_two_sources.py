@@ -36,7 +36,7 @@ LAGS_S = st.lists(st.floats(0.0, 5.0), min_size=1, max_size=8)
 
 @cache
 def logged(folder: Path) -> list[list[Signal]]:
-    """Return what each client's log tells."""
+    """Return the signals of each client's log."""
     dialects, files = choose_dialects("auto", []), [str(path) for path in folder.glob("*.log.gz")]
     return [
         _signals(
@@ -50,7 +50,7 @@ def logged(folder: Path) -> list[list[Signal]]:
 
 @cache
 def captured(folder: Path) -> list[Signal]:
-    """Return what the traffic tells."""
+    """Return the signals of the traffic."""
     return _signals(pcap_file.signals([str(folder / "wire.pcap.gz")], "", Counter()))
 
 
@@ -59,7 +59,7 @@ def _signals(stream: Iterator[Signal | Tick]) -> list[Signal]:
 
 
 def arriving(signals: Iterable[Signal], lags_s: list[float]) -> Iterator[tuple[float, Signal]]:
-    """Yield the signals of one source with the time at which each is read, in their own order."""
+    """Yield the signals of one source in their order, each with the time of its reading."""
     at = 0.0
     for number, each in enumerate(signals):
         at = max(at, each.at + lags_s[number % len(lags_s)])

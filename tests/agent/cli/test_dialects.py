@@ -27,7 +27,7 @@ def _code(rule: dict[str, str]) -> int | None:
 
 
 def _written(file: dict[str, object]) -> set[int]:
-    """What the rules of a file and of those that it names say, read from the YAML alone."""
+    """The rules of a file and of the files that it names, read from the YAML alone."""
     beside = file.get("beside", [])
     assert isinstance(beside, list)
     found = {

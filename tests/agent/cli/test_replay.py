@@ -61,7 +61,7 @@ def test_text_is_a_line_for_people() -> None:
 
 
 def test_no_control_character_reaches_the_terminal(tmp_path: Path) -> None:
-    """Names and reasons come from outside: they may not write there what they want."""
+    """Names and reasons come from outside: they must not control the terminal."""
     log = tmp_path / "app.log"
     text = RECORDED.read_text().replace(
         "groupId=g-join-3.0.2", "groupId=g\x1b]0;x\x07\x08owned\x07\u202e"
@@ -168,7 +168,7 @@ def test_a_path_that_is_no_file_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_a_file_that_breaks_off_is_an_error_and_loses_nothing_else(tmp_path: Path) -> None:
-    """Neither what it held before, nor the files behind it, nor other logs."""
+    """Neither the lines before the damage, nor the files after it, nor other logs."""
     lines = RECORDED.read_bytes().splitlines(keepends=True)
     packed = gzip.compress(b"".join(lines[:10]), mtime=0)
     cut, rest, other = (tmp_path / name for name in ("app.log.1.gz", "app.log", "other.log"))

@@ -1,4 +1,4 @@
-"""`replay` of what is neither a client's log nor a capture."""
+"""`replay` of inputs other than clients' logs and captures."""
 
 import json
 from pathlib import Path

@@ -63,7 +63,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def refusal(file: Path, text: str, **environ: str) -> str:
-    """Return what is said of a wrong file, without the folder that it is in."""
+    """Return the error for an invalid file, without the name of its folder."""
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
         load(file, environ=environ)

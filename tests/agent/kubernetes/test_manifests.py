@@ -55,7 +55,7 @@ def test_a_pod_gets_a_sidecar_that_starts_first_and_ends_last() -> None:
 
 
 def test_pod_without_a_volume_for_its_logs_is_warned_of() -> None:
-    """Most such applications log to stdout, where the sidecar has nothing to read."""
+    """Most such applications log to stdout: the sidecar cannot read that."""
     mounted = yaml.safe_load(POD)
     mounted["spec"]["containers"][0]["volumeMounts"] = [{"name": "l", "mountPath": "/var/log/app"}]
     mounted["spec"]["volumes"] = [{"name": "l", "emptyDir": {}}]

@@ -1,4 +1,4 @@
-"""What `dialects` says of the sources that read no logs is what their code raises."""
+"""The codes that `dialects` lists for sources without logs are those that their code raises."""
 
 import inspect
 import re

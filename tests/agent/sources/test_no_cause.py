@@ -1,8 +1,8 @@
-"""What is *not* a cause, item by item and source by source.
+"""Events that are *not* a cause, item by item and source by source.
 
-A class is an item, a method is a source. What a source cannot meet is named with why, and the last
-test holds that no pair of both is forgotten. What several sources of one member make of it is in
-`tests/metrics/tracking/test_merge.py`, whom a root cause names in
+A class is an item, a method is a source. Items that a source cannot meet are listed with the
+reason, and the last test checks that no pair is missing. Several sources of one member are in
+`tests/metrics/tracking/test_merge.py`, and the member that a root cause names in
 `tests/aggregation/rebalances/test_rebalances.py`.
 """
 
@@ -75,7 +75,7 @@ def _rejoins(words: str, member_id: str = _MEMBER) -> list[Signal]:
 
 
 def _looks(*looks: bytes) -> list[Signal]:
-    """Return what statistics tell behind those of a client at rest."""
+    """Return the signals of statistics that follow those of a client at rest."""
     view = StatsParser(StatisticsInterpreter(stream="s", group="g"))
     first, *rest = looks
     view.feed(first, 0.0)
@@ -100,7 +100,7 @@ class TestProActivelyLeaving:
 
 
 class TestTriggeredFollowUp:
-    """The consumer's 6 and what the instance was told before; at a time it is the instance's 11."""
+    """The consumer's 6, and the instance's code before it; with a set time it is 11."""
 
     now = "triggered followup rebalance scheduled for 0"
     later = "triggered followup rebalance scheduled for 1795243000694"
@@ -120,7 +120,7 @@ class TestTriggeredFollowUp:
         assert got(_member().join(reason=self.later)) == ["6~11"]
 
     def test_broker_log(self) -> None:
-        """Which code announced the one of now it does not print."""
+        """It does not log the code that announced this follow-up."""
         assert got(_rejoins(self.now)) == ["note", "join"]
         assert got(_rejoins(self.later)) == ["6~11"]
 
@@ -192,7 +192,7 @@ class TestLostCoordinator:
 
 
 class TestFencedInstance:
-    """The client dies; what ran has failed."""
+    """The client dies; a running episode has failed."""
 
     def test_log(self) -> None:
         reason = "encountered FENCED_INSTANCE_ID from HEARTBEAT response"
@@ -216,7 +216,7 @@ class TestFencedInstance:
 
 
 class TestAdminsLeave:
-    """Not 6 for anyone: the victim gets 3; the admin's words are kept where they are seen."""
+    """Not 6 for any member: the removed one gets 3; the admin's reason is kept if it is seen."""
 
     def test_log(self) -> None:
         why = "encountered UNKNOWN_MEMBER_ID from OFFSET_COMMIT response"
@@ -287,7 +287,7 @@ class TestStaticRestart:
 
 
 class TestAnswerToWhatIsOver:
-    """Answers to an older generation, or to what was asked before a leave, start no episode."""
+    """Responses to an older generation, or to requests before a leave, start no episode."""
 
     def test_log(self) -> None:
         stale = (
@@ -357,7 +357,7 @@ class TestInvisibleCause:
 
 
 class TestLeaveWithoutReason:
-    """It is 6 with no reason: closed or dropped. Who knows better decides: `test_merging.py`."""
+    """It is 6 with no reason: closed or dropped. A better source decides: `test_merge.py`."""
 
     def test_wire(self) -> None:
         talk = _member()

@@ -1,4 +1,4 @@
-"""Recorded logs of real clients and brokers, and what each member did."""
+"""Recorded logs of real clients and brokers, and the true actions of each member."""
 
 import json
 from pathlib import Path
@@ -115,7 +115,7 @@ def test_members_of_a_recorded_log_did_what_they_did(case: str) -> None:
 
 
 def test_loop_of_failed_assignments_is_one_incident() -> None:
-    """Each of its rounds stays a rebalance; what ended it is the leave of one of the workers."""
+    """Each of its rounds stays a rebalance; the leave of one of the workers ended the loop."""
     logs = [str(TRUTH / "connect-config-mismatch" / f"{name}.log") for name in ("w1", "w2")]
     argv = ["replay", "--source", "logs", "--timezone", "UTC", "--signals", *logs]
     records = CliRunner().invoke(main, argv).stdout

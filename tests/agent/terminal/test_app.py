@@ -91,7 +91,7 @@ def member(name: str) -> dict[str, Any]:
 
 
 def screen(app: TopApp) -> str:
-    """Return what a terminal shows, without colours."""
+    """Return the text on a terminal, without colours."""
     width, height = app.size
     console = Console(width=width, height=height, file=io.StringIO(), record=True)
     console.print(app.screen._compositor.render_update(full=True))

@@ -57,7 +57,7 @@ def place(tmp_path: Path) -> Place:
 
 
 class Served:
-    """A server that the file configures, and who asks it."""
+    """A server with this configuration file, and its clients."""
 
     def __init__(self, place: Place, port: int, reloads: Counter[str]) -> None:
         self.place, self.port, self.reloads = place, port, reloads

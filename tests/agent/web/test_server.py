@@ -30,7 +30,7 @@ DEADLINE_S = 90.0
 
 @dataclass
 class Fake:
-    """What the server asks, with answers that a test sets."""
+    """The server's data sources, with values that a test sets."""
 
     rows: tuple[MemberRow, ...] = ()
     waiting: list[str] = field(default_factory=list)
@@ -197,7 +197,7 @@ def test_ready_waits_for_members_where_it_is_wanted() -> None:
 
 
 class WithoutGroup(Blind):
-    """One with a source whose only file has consumers without a group."""
+    """A fake with a source whose file has only consumers without a group."""
 
     def snapshot(self) -> tuple[Snapshot, AgentStats]:
         snapshot, stats = Blind.snapshot(self)
@@ -295,7 +295,7 @@ def test_group_that_only_its_coordinator_tells_of_is_on_the_page() -> None:
 
 @pytest.mark.parametrize("path", ["/", "/m", "/group?group=g", "/api/v1/groups", "/api/v1/sources"])
 def test_what_moves_is_looked_at_where_it_moves(path: str) -> None:
-    """In the event loop, as what tells of it does: a look in another thread broke off, or took."""
+    """In the event loop, as its changes are: a read in another thread failed, or took long."""
     looked_in = set[int]()
 
     class Moving(Fake):
@@ -460,7 +460,7 @@ def test_an_answer_that_nobody_takes_ends_the_connection(monkeypatch: pytest.Mon
 
 
 async def until_closed(address: tuple[str, int], first: bytes, rest: bytes = b"") -> bytes:
-    """Return what the server says to the rest, until it hangs up."""
+    """Return the server's response to the rest, until it closes the connection."""
     reader, writer = await asyncio.open_connection(*address)
     writer.write(first)
     if rest:

@@ -43,7 +43,7 @@ def topic(cluster: MockCluster, tmp_path: Path) -> str:
 
 
 class Place:
-    """A spool and what is to be sent of it."""
+    """A spool and the position of the next record to send."""
 
     def __init__(self, folder: Path, bootstrap: str, topic: str) -> None:
         self.folder, self.topic = folder, topic
@@ -135,7 +135,7 @@ def test_goes_on_where_it_was_and_sends_again_what_was_not_written_down(place: P
 
 
 def test_what_is_no_record_goes_too_and_stops_nothing(place: Place) -> None:
-    """Whoever reads the topic tells what is malformed; Spark keeps it."""
+    """The readers of the topic find malformed records; Spark keeps these in quarantine."""
     place.write(3)
     (part,) = place.folder.glob(".*.part")
     lines = part.read_bytes().splitlines()

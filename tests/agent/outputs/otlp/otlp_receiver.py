@@ -36,7 +36,7 @@ HOST = "127.0.0.1"
 
 
 class Received:
-    """What has arrived, and how the receiver answers."""
+    """The requests that have arrived, and the receiver's responses."""
 
     def __init__(self) -> None:
         self.metrics: list[Metric] = []

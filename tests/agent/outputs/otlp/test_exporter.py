@@ -31,7 +31,7 @@ TOLD = episodes(
 
 
 class Bench:
-    """A receiver, and what exports to it."""
+    """A receiver, and an exporter that sends to it."""
 
     def __init__(self, protocol: OtlpProtocol) -> None:
         self.protocol = protocol

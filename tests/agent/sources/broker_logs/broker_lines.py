@@ -1,4 +1,4 @@
-"""What a broker's group coordinator prints, line by line, for tests."""
+"""Log lines of a broker's group coordinator, for tests."""
 
 from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpreter
 from agent.sources.broker_logs.source import create_broker_dialects
@@ -9,7 +9,7 @@ _ARRIVAL_AT = 1_900_000_000.0
 
 
 class Broker:
-    """A broker that prints what a test wants, a line a second."""
+    """A broker that logs the lines of a test, one a second."""
 
     def __init__(self) -> None:
         self.gone: list[str] = []

@@ -1,4 +1,4 @@
-"""Brokers' logs: recorded ones whole (`--update-golden` writes), and what single lines tell."""
+"""Brokers' logs: whole recordings (`--update-golden` writes), and the meaning of single lines."""
 
 import asyncio
 import json
@@ -677,7 +677,7 @@ def test_a_live_log_goes_on_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_a_static_streams_member_that_is_back_is_the_one_that_left(broker: Broker) -> None:
-    """Kafka 4.4; its tasks are the same, only the epochs in which they were assigned are not."""
+    """Kafka 4.4; its tasks are the same, only the epochs of their assignment differ."""
     left, back = "BtXIDTjQSCyCiTCE40vplw", "sNQABUw8RaqIf4VFo3CFgQ"
     state = (
         "Member's new assignment state: epoch={}, previousEpoch=0, state=STABLE, "
@@ -758,7 +758,7 @@ def test_texts_of_a_log_are_bounded() -> None:
 
 
 def test_process_that_another_one_keeps_out_is_refused(broker: Broker) -> None:
-    """Two processes with one instance id: 4.x prints who is refused, or replaced."""
+    """Two processes with one instance id: 4.x logs the refused or replaced one."""
     uuid = "0f8fad5b-d9cb-469f-a165-70867728950e"
     broker.prints(
         f"Static member with groupInstanceId=i1 and unknown member id joins group g in Empty state."

@@ -35,7 +35,7 @@ BULK = bytes(SHORT_BYTES + 1)
 
 @dataclass(slots=True)
 class Gate:
-    """What is written at one end comes out at the other if the filter passes it."""
+    """Two ends of a socket with a filter: a packet arrives if the filter passes it."""
 
     outside: socket.socket
     inside: socket.socket

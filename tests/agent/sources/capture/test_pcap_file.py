@@ -104,7 +104,7 @@ def test_stdin_is_a_file_too(timed: list[Timed]) -> None:
 
 @pytest.mark.process
 def test_stdin_is_read_as_it_comes(timed: list[Timed]) -> None:
-    """As from `tcpdump -U -w -`: what packets tell is printed while it waits for more."""
+    """As from `tcpdump -U -w -`: signals are printed while the reader waits for more packets."""
     command = [sys.executable, "-P", "-m", "agent", "replay", "--source", "pcap", "-"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None

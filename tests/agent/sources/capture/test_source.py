@@ -1,4 +1,4 @@
-"""What a capture follows, and how it reads: packets in, as a kernel would hand them over."""
+"""The connections that a capture follows, and its reading of packets as from a kernel."""
 
 import asyncio
 import socket
@@ -378,7 +378,7 @@ def test_without_the_capability_it_says_what_to_do() -> None:
 
 
 class Stage:
-    """A capture of this machine's loopback, and a broker there that only echoes what it is told."""
+    """A capture of this machine's loopback, and a server there that only sends given bytes."""
 
     def __init__(self, host: str) -> None:
         self.host, self.signals, self.pauses = host, list[Signal](), 0
@@ -470,7 +470,7 @@ def test_an_interface_that_is_not_there_is_waited_for() -> None:
 
 @dataclass(slots=True)
 class Bench:
-    """A source whose kernel is a `Pipe`, stepped by hand."""
+    """A source with a `Pipe` in place of the kernel, advanced by the test."""
 
     pipe: Pipe
     now: float = 1_010.0

@@ -1,4 +1,4 @@
-"""What librdkafka's statistics say, object by object, for tests."""
+"""Objects of librdkafka's statistics, for tests."""
 
 import json
 

@@ -238,7 +238,7 @@ def test_a_wrong_configuration_says_so() -> None:
 
 
 class Bench:
-    """A source that runs, and what it told."""
+    """A running source, and its signals."""
 
     def __init__(self, path: Path, position: dict[str, Any] | None = None) -> None:
         self.signals: list[Signal] = []

@@ -1,4 +1,4 @@
-"""Recorded logs as other layouts write them: what stands behind the message."""
+"""Recorded logs in other layouts: texts after the message."""
 
 import json
 import re
@@ -67,7 +67,7 @@ COLLECTORS: dict[str, Callable[[list[str]], str]] = {
 
 
 def as_collected(log: bytes, name: str) -> bytes:
-    """Put what a collector or a copy writes around each line."""
+    """Add the text of a collector or a copy around each line."""
     return COLLECTORS[name](log.decode().splitlines()).encode()
 
 
@@ -77,7 +77,7 @@ def as_strimzi(log: bytes) -> bytes:
 
 
 def with_behind(log: bytes, shift: int) -> bytes:
-    """Put something else where the class stands, in each line another thing."""
+    """Replace the name of the class by another text, a different one in each line."""
     behind = islice(cycle(_BEHIND), shift, None)
     return _LOGGER.sub(lambda _: next(behind), log)
 
@@ -90,7 +90,7 @@ def in_layout(log: bytes, name: str) -> bytes:
 def assert_same_but_for_the_ends_of_reasons(
     found: Sequence[Signal], wanted: Sequence[Signal]
 ) -> None:
-    """Open ends such as a user's reason may hold what stands behind, nothing else may."""
+    """Only texts with an open end, such as a user's reason, may contain the text after them."""
     assert list(map(_without_reasons, found)) == list(map(_without_reasons, wanted))
     for signal, plain in zip(found, wanted, strict=True):
         for reason, plain_reason in zip(_reasons(signal), _reasons(plain), strict=True):

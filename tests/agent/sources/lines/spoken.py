@@ -1,4 +1,4 @@
-"""Lines as clients print them, and what comes of them: shared by the tests of log sources."""
+"""Lines as clients print them, and their signals: shared by the tests of log sources."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
-"""Exceptions behind a message, in the layouts that write them apart from it.
+"""Exceptions after a message, in layouts that write them separately from it.
 
-The log is the recording of Java 2.6.3, which prints the error of a join's response as an exception.
+The log is the recording of Java 2.6.3: it prints the error of a join's response as an exception.
 """
 
 import json

@@ -115,7 +115,7 @@ def test_head_is_not_lost_where_a_file_breaks_off() -> None:
 
 
 def test_newest_first_with_whole_seconds_before_the_lines_own_times_is_reversed() -> None:
-    """A line without a time of its own has the store's, which is up to a second early."""
+    """A line without an own time has the store's time, and that is up to a second early."""
     texts = ["2026-11-21 06:33:{:02}.771 INFO a", "\tat b", "2026-11-21 06:33:{:02}.900 INFO c"]
     lines = [
         f'2026-11-21T06:33:{second:02}Z {{pod="p"}} {text.format(second)}\n'.encode()

@@ -38,7 +38,7 @@ def otlp(at: int, text: str) -> str:
 
 
 def with_arguments(at: int, text: str) -> str:
-    """Return an entry of Logback's JsonEncoder, which writes a message's arguments apart."""
+    """Return an entry of Logback's JsonEncoder: it writes a message's arguments into a field."""
     place = next(
         text.index(word) for word in ("Generation{", "need", "group is", "t-0") if word in text
     )

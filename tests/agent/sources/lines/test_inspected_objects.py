@@ -113,7 +113,7 @@ def test_kafkajs_is_read_where_node_prints_its_fields(layout: str) -> None:
 
 
 def live(*pieces: bytes) -> list[tuple[str, float, str | None]]:
-    """Return what a log shows as it comes: each signal's word, seconds and member."""
+    """Return the signals of a growing log: the kind, seconds and member of each."""
     reader = parser()
     found = [signal for piece in pieces for signal in reader.feed(piece, 2e9)] + reader.flush()
     shown = [each for each in found if not is_report(each)]

@@ -417,7 +417,7 @@ def test_a_line_that_says_the_same_again_and_again_is_read_through(again: str) -
 def test_what_a_layout_may_put_behind_again_and_again_is_read_through(
     message: str, again: str
 ) -> None:
-    """Where a message ends is asked at each character: no answer may take the line's length."""
+    """Each character may be the end of the message: no check may take the line's whole length."""
     behind = again * (150_000 // len(again))
 
     found = signals(says(f"{message}{behind}x"), says(JOINING), says(synced(1)))

@@ -1,4 +1,4 @@
-"""The order in which the search takes marks."""
+"""The order of the marks in the search."""
 
 import pytest
 

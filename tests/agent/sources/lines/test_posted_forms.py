@@ -1,4 +1,4 @@
-"""Forms in which people post logs: exports of stores, prefixes of tools, months of languages."""
+"""Forms of posted logs: exports of stores, prefixes of tools, names of months in languages."""
 
 import json
 import os

@@ -22,7 +22,7 @@ def export(at: datetime, text: str) -> bytes:
 
 
 def collector(at: datetime, text: str, time: str = "Timestamp") -> str:
-    """Return a record of the debug exporter, which prints the collector's own lines around it."""
+    """Return a record of the debug exporter, with the collector's own lines around it."""
     return (
         "2026-11-20T14:00:00.000Z\tinfo\tResourceLog #0\nResource SchemaURL: \n"
         "Resource attributes:\n     -> k8s.pod.name: Str(p-1)\nScopeLogs #0\n"

@@ -118,7 +118,7 @@ def _synced(second: int, generation: int, name: str = "c") -> str:
 
 
 def _events(*lines: str) -> tuple[int, list[tuple[str, str, float]]]:
-    """Return how many lines a dialect has read from their begin, and what they are."""
+    """Return the number of lines that a dialect has read from their begin, and their events."""
     number, found = _read(lines)
     events = [(line.event, line.at % 60) for line in found if line.event]
     return number, [(e.captures["client_id"], e.captures["generation"], at) for e, at in events]

@@ -1,4 +1,4 @@
-"""Tables whose columns have no known names: recorded logs as a spreadsheet holds them."""
+"""Tables with unknown names of columns: recorded logs as in a spreadsheet."""
 
 import csv
 import io

@@ -75,7 +75,7 @@ class Bench:
         return [round(signal.at - START_AT) for signal in self.signals[before:]]
 
     def scan(self) -> list[int]:
-        """Let the time pass after which paths are looked up again."""
+        """Advance the time until the next scan of the paths."""
         self.now += SCAN_S
         return self.read()
 
@@ -1192,7 +1192,7 @@ def bytes_at_rest(folder: Path, count: int) -> int:
 
 
 def bytes_after_restart(folder: Path, count: int) -> int:
-    """Return the bytes that so many streams take after a restart in which nothing was new."""
+    """Return the bytes of a number of streams after a restart without new lines."""
     bench = some_logs(folder, count)
     bench.read()
     text = msgspec.json.encode(bench.source.checkpoint())
@@ -1208,7 +1208,7 @@ def bytes_after_restart(folder: Path, count: int) -> int:
 
 
 class TestBytes:
-    """Memory of a stream: what was read is not kept, and a stream that rests costs little."""
+    """Memory of a stream: read lines are not kept, and an idle stream costs little."""
 
     def test_a_block_that_was_read_is_not_kept(self) -> None:
         source = LogSource(LogConfig(paths=("x",)), timezone="UTC", host="h")

@@ -1,4 +1,4 @@
-"""Logs that were copied from a terminal, and logs whose longest lines only look so."""
+"""Logs that were copied from a terminal, and logs with similar longest lines."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which port leads to which broker, on this machine's loopback."""
+"""The ports of brokers, on this machine's loopback."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from agent.wire.codec.messages import HostPort
 
 @dataclass
 class Bench:
-    """Some ports to give, and who is reached by each."""
+    """Some free ports, and the broker behind each."""
 
     offered: list[int]
     now: float = 1_000.0

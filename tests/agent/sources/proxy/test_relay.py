@@ -12,7 +12,7 @@ SIZE = 40_000
 
 
 class Body:
-    """A body of some size, of which nobody needs to see anything."""
+    """A body of some size with irrelevant content."""
 
     rewrites = pending = ()
     is_decoded = False

@@ -54,7 +54,7 @@ class Wire:
         return await asyncio.wait_for(self._reader.readexactly(size), WITHIN_S)
 
     async def rest(self) -> bytes:
-        """Return what comes until the end."""
+        """Return all bytes until the end."""
         with contextlib.suppress(ConnectionResetError):
             return await asyncio.wait_for(self._reader.read(), WITHIN_S)
         return b""
@@ -122,7 +122,7 @@ class Stage:
         return client, await self._arrival()
 
     async def reach(self) -> tuple[Wire, Wire]:
-        """Do as `connect`, where the broker is called too to see whether it is there."""
+        """Connect as `connect` does, and accept the proxy's own dial of the broker as well."""
         client, data = await self.dial(), opaque(0, 1, "c", 40)
         await client.give(data)
         while True:
@@ -595,7 +595,7 @@ def test_other_terms_hold_for_connections_to_come() -> None:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """An authority, and what it issued to localhost, to another host and to a client."""
+    """An authority, and its certificates for localhost, for another host and for a client."""
     folder, authority = tmp_path_factory.mktemp("tls"), trustme.CA()
     paths = {name: folder / f"{name}.pem" for name in ("ca", "localhost", "elsewhere", "client")}
     authority.cert_pem.write_to_path(paths["ca"])
@@ -613,7 +613,7 @@ def _both_sides(certificates: dict[str, Path]) -> TlsConfig:
 
 
 def _server(certificates: dict[str, Path], name: str) -> ssl.SSLContext:
-    """Return what a broker has that wants its clients' certificates."""
+    """Return the TLS context of a broker that requires certificates of its clients."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=certificates["ca"])
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(certificates[name])
@@ -816,7 +816,7 @@ def test_what_is_answered_to_a_client_that_has_gone_is_passed_on_and_not_told() 
 def test_of_a_connection_that_has_ended_nothing_waits_for_a_collection(
     certificates: dict[str, Path], *, is_tls: bool
 ) -> None:
-    """A search for circles comes late, where much is kept: thousands of connections by then."""
+    """With many objects a cycle collection is rare: thousands of connections would wait for it."""
     kinds = (
         ProxiedConnection,
         Handshake,

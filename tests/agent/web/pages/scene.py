@@ -34,7 +34,7 @@ _PLAY = (
 
 @cache
 def recorded(folder: str) -> tuple[Sample, ...]:
-    """Return what an agent records of a folder of logs."""
+    """Return an agent's records of a folder of logs."""
     logs = sorted(str(path) for path in (GOLDEN / folder).glob("*.log"))
     options = ["--source", "logs", "--signals", "--timezone", "UTC"]
     done = CliRunner().invoke(replay, [*options, *logs])
@@ -78,14 +78,14 @@ def snapshot(now: float = NOW, more: int = 0) -> Snapshot:
 
 @dataclass
 class Scene:
-    """What a server shows."""
+    """The data of a server."""
 
     history: RecentRecords
     look: Callable[[], Snapshot]
 
     @property
     def dependencies(self) -> ServerDependencies:
-        """Return what `make_app` wants."""
+        """Return the arguments of `make_app`."""
         source = SourceStats(
             name="logs", type="logs", up=True, members=9, read_bytes=1 << 20, signals=170,
             unparsed=0, lag_s=0.2, errors={},

@@ -92,7 +92,7 @@ def test_the_engine_finds_what_is_wrong(tab: Tab, address: str) -> None:
 
 @pytest.fixture(scope="module")
 def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run a real agent beside the logs of a group whose consumer is stuck right now."""
+    """Run a real agent beside the logs of a group with a stuck consumer."""
     folder = tmp_path_factory.mktemp("standalone")
     _copy_until_now(GOLDEN / "dropped-member-still-out", folder)
     config = {
