@@ -1,4 +1,4 @@
-"""Answers about groups that operators recorded: what was done stands in the fixtures' README."""
+"""Explanations of groups that operators recorded: the fixtures' README lists their actions."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Root causes of what real clients of every kind have logged: of all members, and of some of them.
+"""Root causes in the logs of real clients of every kind: of all members, and of some of them.
 
-What a recording shows stands in its README; the stories here were read from it by a person.
+The README of a recording describes it; a person derived the expected results from it.
 """
 
 from collections import defaultdict
@@ -147,7 +147,7 @@ def _gone(episode: ExplainedRebalance) -> set[object]:
 
 
 def _guilty(at: float, whole: list[ExplainedRebalance]) -> set[object]:
-    """Return who had a cause in what ran at an instant, or may have begun it without a word."""
+    """Return the members with a cause in a rebalance at an instant, or a possible silent one."""
     running = [w for w in whole if w.round.started_at <= at <= w.round.ended_at]
     steps = (step for w in running for piece in w.round.segments for step in piece.steps)
     begun = {w.trigger.member for w in running}

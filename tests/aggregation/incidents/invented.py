@@ -28,7 +28,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def records(name: str) -> list[Sample]:
-    """Return what the tracker writes of a history."""
+    """Return the tracker's records of a history."""
     document, tracker, found = read(name), Tracker(StatusConfig()), list[Sample]()
     members = {
         key: Member(**{"group": "g", "cluster": "k", "origin": f"{m['client_id']}@{m['host']}"} | m)
@@ -45,7 +45,7 @@ def answers(name: str) -> list[IncidentAnswer]:
 
 
 def shown(name: str) -> list[Any]:
-    """Return what the code answers, in the fields that the expected answer has."""
+    """Return the code's answer, reduced to the fields of the expected answer."""
     found = [json.loads(msgspec.json.encode(each)) for each in answers(name)]
     return [_like(a, e) for a, e in _pairs(found, read(name)["incidents"])]
 

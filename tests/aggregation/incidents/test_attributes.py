@@ -44,7 +44,7 @@ OWNED = change("partitions", "t:0", "consumer")
 
 
 def test_member_that_was_assigned_something_was_alive_then() -> None:
-    """The session timeout in force is shorter than the broker's default, which nobody has seen."""
+    """The session timeout in force is shorter than the broker's default; no source shows it."""
     expired = MemberDeparture(member=M1, how=DepartureMode.EXPIRED, at=AT - 90.0, is_silent=True)
     assert attributes(OWNED).stop_of(expired) == AT - 100.0
 

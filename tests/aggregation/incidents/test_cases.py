@@ -1,4 +1,4 @@
-"""Cases that users reported: which test holds each, and the histories that no other test has."""
+"""Cases that users reported: the test of each case, and the histories that no other test has."""
 
 import ast
 from pathlib import Path
@@ -22,7 +22,7 @@ _TRUTH = "agent/sources/test_truth.py"
 
 
 class CaseTest(NamedTuple):
-    """The test that holds a case: it names ``reads``, a recording or what it brings about."""
+    """The test of a case: its source contains ``reads``, a recording or the cause of the case."""
 
     file: str
     test: str

@@ -1,4 +1,4 @@
-"""What metrics show of incidents: costs that grow, failed joins, the end of the last rebalance."""
+"""Metrics of incidents: costs that grow, failed joins, the end of the last rebalance."""
 
 import dataclasses
 
@@ -44,7 +44,7 @@ DONE = [
 
 
 def look(counts: IncidentCounts, now: float, *signals: Signal) -> IncidentTotals:
-    """Look twice, so long apart that what is read late has come, and return what is shown."""
+    """Update twice, with enough time between for late records, and return the metrics."""
     for at in (now, now + LATE_S):
         analysis = analyze(records(*START, *signals), lambda _: now, now)
         names = {each.ref.group for each in analysis.incidents}

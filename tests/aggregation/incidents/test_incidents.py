@@ -1,4 +1,4 @@
-"""Incidents of invented histories; what is right was written by hand from incidents.md."""
+"""Incidents of invented histories; the expected results were written by hand from incidents.md."""
 
 from collections.abc import Iterable
 
@@ -60,7 +60,7 @@ def by_broker(each: Signal) -> Signal:
 
 
 def by_proxy(record: Sample) -> Sample:
-    """Return what a proxy records of the same: a little later, with the peer's address."""
+    """Return a proxy's records of the same: a little later, with the peer's address."""
     return replace(
         record,
         id=f"proxy-{record.id}",
@@ -735,7 +735,7 @@ class TestKinds:
 
     @pytest.mark.parametrize("sees_partitions", [False, True])
     def test_member_of_a_new_protocol_that_says_it_was_removed(self, sees_partitions: bool) -> None:
-        """Its partitions show it better, where a source shows them."""
+        """Its partitions are better evidence, if a source shows them."""
         a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
         start = round_of(1, 10.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW})
         owned = [reads(11.0, each, f"t-{each.client_id}") for each in (a, b, c)]
@@ -775,7 +775,7 @@ class TestKinds:
     def test_topic_that_grows_after_a_changed_subscription_is_no_part_of_it(
         self, after: str, kinds_: int
     ) -> None:
-        """The wire shows that metadata changed without the numbers; what all read shows them."""
+        """The wire shows changed metadata without numbers; the members' partitions show them."""
         found = incidents(
             reads(50.0, A, "t-0"),
             *round_of(2, 100.0, A, B, C, causes={"b": (8, "subscribed to: t, b")}),
@@ -1034,7 +1034,7 @@ class TestKinds:
 
     @pytest.mark.parametrize("gives_up", [True, False])
     def test_process_that_took_the_id_of_another_has_its_partitions(self, gives_up: bool) -> None:
-        """The fenced process gives up what it had when it closes; it comes back 30 s later."""
+        """The fenced process gives up its partitions when it closes; it returns 30 s later."""
         first = replace(A, group_instance_id="i1", member_id="i1-1")
         second = replace(first, member_id="i1-2", client_id="d", origin="d", host="h-d")
         again = replace(first, member_id="i1-3")
@@ -1062,7 +1062,7 @@ class TestKinds:
         ("host", "words"), [("h-d", "a (h-a), a (h-d)"), ("h-a", "a (i1-1), a (i1-2)")]
     )
     def test_processes_that_share_all_ids_are_named_apart(self, host: str, words: str) -> None:
-        """By their hosts where two agents see them, else by their member ids."""
+        """By their hosts if two agents see them, else by their member ids."""
         first = replace(A, group_instance_id="i1", member_id="i1-1")
         second = replace(first, member_id="i1-2", origin="d", host=host)
         fenced = signal(SignalKind.FAIL, 100.0, first, reason="Heartbeat: FENCED_INSTANCE_ID")
@@ -1118,7 +1118,7 @@ class TestOngoing:
         assert wait.seconds == pytest.approx(3.2)
 
     def test_log_of_a_broker_shows_who_may_have_been_late(self) -> None:
-        """It shows who began the rebalance and its end, not the joins between."""
+        """It shows the trigger and the end of the rebalance, not the joins between."""
         d = replace(A, client_id="d", origin="d", host="h-d")
         slow = [
             raised(2, 100.0, d),
@@ -1134,7 +1134,7 @@ class TestOngoing:
 
 
 class TestRemovalByBroker:
-    """A broker's log shows the removal of a member of which another source shows the rest."""
+    """A broker's log shows the removal of a member; another source shows all its other events."""
 
     def removed(self, at: float) -> Signal:
         reason = "removing member a on heartbeat expiration"
@@ -1213,7 +1213,7 @@ class TestInVain:
         assert ("c", 3.7) in waits
 
     def test_dead_member_that_a_round_waits_for_was_silent_for_its_session(self) -> None:
-        """It died with the start of the round, for which the others join twice."""
+        """It died at the start of the round; the others join twice for that round."""
         start = [reads(1.0, each, f"t-{n}") for n, each in enumerate((A, B, C))]
         session = lags((2.0, 0, 0))[0]
         timeout = {"field": "session.timeout.ms", "after": "6000", "subject": "member"}
@@ -1257,7 +1257,7 @@ class TestBrokerLog:
         assert went(found) == []
 
     def test_join_under_another_member_id_right_after_its_assignment_follows_from_it(self) -> None:
-        """Its sync failed for a reason that no broker prints: what began before goes on."""
+        """Its sync failed for a reason that no broker logs: the earlier incident continues."""
         again = replace(A, origin="a-2")
         then = [
             signal(SignalKind.NOTE, 100.0, A, reason="Leader a re-joining group during Stable"),
@@ -1438,7 +1438,7 @@ def test_records_that_name_no_member_are_left_out_where_others_do() -> None:
 
 
 def test_line_without_a_name_makes_a_leave_a_drop() -> None:
-    """The wire shows that a member leaves; its log, which names no member, why."""
+    """The wire shows that a member leaves; its log shows the reason and names no member."""
     nameless = replace(A, client_id="", origin="log")
     leave = left(100.0, A)
     (found,) = [
@@ -1499,7 +1499,7 @@ class TestLag:
 
 
 def test_leave_on_a_clock_that_is_behind_is_no_expiry() -> None:
-    """The others rebalance before the leave that they follow, by the clock of who left."""
+    """By the leaving member's clock, the others rebalance before its leave."""
     made = records(
         *START,
         *round_of(2, 100.0, A, B),

@@ -46,7 +46,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 def need_jars(need: Need) -> None:
-    """Skip a test whose jars cannot be fetched, outside of CI."""
+    """Skip a test if its jars cannot be fetched, except in CI."""
     try:
         find_jars([need], None, print, offline=False)
     except SparkSetupError as error:

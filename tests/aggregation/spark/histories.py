@@ -24,7 +24,7 @@ _numbers = count()
 
 @dataclass(kw_only=True)
 class Client:
-    """A member whose records chain as a tracker's do."""
+    """A member with a chain of records like a tracker's."""
 
     group: str
     client_id: str
@@ -116,7 +116,7 @@ def rebalance(group: list[Client], at: float, cause: S, length_s: float) -> None
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What was written, and what is true of it."""
+    """The written records, and the true results for them."""
 
     samples: list[Sample]
     causes: Counter[tuple[str, int]]

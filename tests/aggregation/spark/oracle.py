@@ -1,4 +1,4 @@
-"""What members' episodes must come to, in plain Python and another way: record by record."""
+"""The expected sums of members' episodes, in plain Python and by another way: record by record."""
 
 from collections import defaultdict
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What an agent records of real clients' logs."""
+"""An agent's records of real clients' logs."""
 
 from functools import cache
 from pathlib import Path

@@ -1,6 +1,6 @@
 """A table of Delta or Iceberg over some batches and its upkeep, in a process with their jars.
 
-``python -P -m tests.aggregation.spark.table_story FORMAT TABLES``: prints what became of it.
+``python -P -m tests.aggregation.spark.table_story FORMAT TABLES``: prints the results.
 """
 
 import json
@@ -45,7 +45,7 @@ def comment(spark: SparkSession, tables: Tables, table: Table, column: str) -> s
 
 
 def widen(spark: SparkSession, tables: Tables) -> list[str | None]:
-    """Create a table as an earlier release did, read and widen it; return what was added."""
+    """Create a table as an earlier release did, read and widen it; return the added columns."""
     lake, schema = tables.lake(Table.QUARANTINE), COLUMNS[Table.QUARANTINE]
     lake.create(empty(spark, schema).drop("reason"), ["day"])
     before = set(lake.read(spark).columns)

@@ -1,4 +1,4 @@
-"""What people call from their own notebooks, and the example that calls it."""
+"""The functions for users' own notebooks, and the example that calls them."""
 
 import re
 import runpy
@@ -71,7 +71,7 @@ def test_member_episodes_are_those_of_plain_python(frame: Frame) -> None:
 
 
 def tables_in(text: str) -> list[list[dict[str, str]]]:
-    """Read what `DataFrame.show` has printed."""
+    """Read the tables that `DataFrame.show` has printed."""
     found = []
     for block in re.findall(r"(?:^[+|].*\n)+", text, re.MULTILINE):
         cells = [

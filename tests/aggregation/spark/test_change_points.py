@@ -1,4 +1,4 @@
-"""Change points: silence where it is noise, a date where it is none. Simulated."""
+"""Change points of simulated counts: none in noise, the right date for a real change."""
 
 from collections.abc import Callable
 from itertools import count

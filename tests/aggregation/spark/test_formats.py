@@ -21,7 +21,7 @@ CATALOG = "spark.sql.catalog.lake"
 
 
 def run_story(name: str, *arguments: str | Path) -> dict[str, Any]:
-    """Run a program of its own, with the jars of a format; return what it prints."""
+    """Run a separate program with the jars of a format; return its output."""
     done = subprocess.run(
         [sys.executable, "-P", "-m", f"tests.aggregation.spark.{name}", *arguments],
         env=os.environ | {"JAVA_TOOL_OPTIONS": QUICK_JVM},

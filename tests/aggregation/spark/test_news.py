@@ -1,4 +1,4 @@
-"""News: since when, which group, what changed then; silence where nothing did. Without Spark."""
+"""News: date, group and causes of a change; none without a change. Without Spark."""
 
 from datetime import date, timedelta
 from random import Random

@@ -128,7 +128,7 @@ def watched(records: Sequence[Sample]) -> RecentRecords:
 
 
 def pushed(records: Sequence[Sample]) -> RecentRecords:
-    """Return what a hub has of the records, pushed by an agent."""
+    """Return a hub's records after an agent has pushed these."""
     receiver, history = PushReceiver("", StatusConfig()), RecentRecords(watermark_of=lambda _: NOW)
     taken = receiver.apply_lines("spool", b"".join(map(encode, records)), NOW)
     history.add(taken, NOW)
@@ -213,7 +213,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 class Agents:
-    """One agent, which has sent everything."""
+    """One agent that has sent everything."""
 
     def watermark(self, _: str) -> float:
         return NOW

@@ -232,7 +232,7 @@ def test_every_section_has_its_files_its_query_and_its_place(week_report: Report
 
 
 def test_another_engine_gives_the_same_numbers(week_report: Reports) -> None:
-    """Count what the page's figure says, without Spark."""
+    """Compute the page's figure without Spark."""
     rollups = ds.dataset(week_report.tables / "rollups", partitioning="hive").to_table()
     rows = [row for row in rollups.to_pylist() if row["what"] == "rebalance"]
     total = sum(int(row["rebalances"]) for row in week_report.rows("groups"))
@@ -282,7 +282,7 @@ def test_analysts_questions_have_the_same_answers_in_spark(week_report: Reports)
 
 
 def _in_order(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
-    """Return names and numbers without times, whose zones are the engines' own."""
+    """Return names and numbers without times: each engine has its own time zone."""
     kept = [[value for value in row if isinstance(value, str | int | float)] for row in rows]
     return sorted(kept, key=lambda row: [str(v) for v in row if not isinstance(v, float)])
 
@@ -310,7 +310,7 @@ def test_notebook_runs(week_report: Reports, monkeypatch: pytest.MonkeyPatch) ->
 def test_analysts_questions_have_the_same_answers_in_polars(
     week_report: Reports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside the rows of a day of `rollups` is a file of its own, which a folder alone meets."""
+    """Beside the rows of a day of `rollups` is another file; a reader of the folder finds it."""
     page = Path("docs/analysts.md")
     views, questions = statements_of(page)
     block = re.search(r"^ {4}import polars as pl\n(?: {4}.*\n|\n)+", page.read_text(), re.MULTILINE)
@@ -421,7 +421,7 @@ def test_everyone_can_read_it(week_report: Reports, tmp_path: Path, width: int, 
 
 @pytest.mark.parametrize("groups", [1, 2000])
 def test_page_stays_within_bounds(reports: Reports, tmp_path: Path, groups: int) -> None:
-    """The page shows the first rows of each table, whose files have them all."""
+    """The page shows the first rows of each table; the files have all rows."""
     rollups = RollupStore(reports.spark, reports.tables).rollups()
     named = rollups.where("group = 'orders' AND day = '2025-11-27'")
     numbered = F.concat("group", F.lit("-"), "number")

@@ -60,7 +60,7 @@ class Tables:
         RollupStore(self.spark, self.folder).update(lambda _: None)
 
     def days(self) -> list[Part]:
-        """Return what each group's rollups of a day come to."""
+        """Return the sums of each group's rollups of a day."""
         rows = RollupStore(self.spark, self.folder).rollups().where("what = 'rebalance'")
         names = ("times", "seconds", "member_seconds")
         sums = rows.groupBy("cluster", "group", "app", "day").agg(
@@ -181,7 +181,7 @@ def test_sums_by_day_are_the_truth_before_and_after_late_data(seed: int) -> None
 
 
 def parts_by_day(world: World) -> list[Part]:
-    """Return what rollups get, by the functions of each day."""
+    """Return the rows of the rollups, by the functions of each day."""
     events: dict[tuple[str, str], dict[date, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     last_seen: dict[str, dict[date, str]] = defaultdict(dict)
     for sample in world.samples:

@@ -41,7 +41,7 @@ class Truth(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What rebalances of a group or an application in some time come to."""
+    """Sums over the rebalances of a group or an application in a period."""
 
     times: int
     seconds: float
@@ -81,7 +81,7 @@ class World:
 
 
 class Part(NamedTuple):
-    """What rebalances of one group on one day come to."""
+    """Sums over the rebalances of one group on one day."""
 
     cluster: str
     group: str

@@ -189,7 +189,7 @@ def test_two_agents_two_spools_and_late_days_make_each_id_once(ingest: Ingest) -
 def test_event_of_two_agents_is_there_once_though_their_periodic_samples_differ(
     ingest: Ingest,
 ) -> None:
-    """What comes after a periodic sample is not written before it; its id says when it was."""
+    """A record after a periodic sample has at least its ``ts``; the id has the event's time."""
     at = START_AT + DAY_S - 10
     sampled, alone = Tracker(StatusConfig()), Tracker(StatusConfig())
     begun, same = run(sampled, raised(1, at)), run(alone, raised(1, at))

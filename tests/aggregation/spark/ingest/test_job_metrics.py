@@ -1,4 +1,4 @@
-"""What an ingest tells Prometheus."""
+"""The metrics of an ingest for Prometheus."""
 
 import urllib.request
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which files of a spool are read, and what is remembered of them."""
+"""The files of a spool that are read, and the list of names that is kept of them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What can be said of a topic without a broker, and how its records are read."""
+"""A topic without a broker: its checks, and the reading of its records."""
 
 import re
 import socket

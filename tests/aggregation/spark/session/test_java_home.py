@@ -1,4 +1,4 @@
-"""Which Java is taken, with scripts that say they are one."""
+"""The choice of a Java, with scripts that act as one."""
 
 import pwd
 import subprocess

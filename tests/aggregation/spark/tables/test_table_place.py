@@ -1,4 +1,4 @@
-"""The folder of tables knows where their rows are, and refuses places that cannot be."""
+"""The folder of tables has the place of their rows, and refuses impossible places."""
 
 from datetime import date
 from pathlib import Path
@@ -16,7 +16,7 @@ DELTA, ICEBERG, PARQUET = TableFormat.DELTA, TableFormat.ICEBERG, TableFormat.PA
 
 
 def written(tables: Path, kind: TableFormat, table: str = "transitions") -> Path:
-    """Make what a first commit leaves."""
+    """Create the files of a first commit."""
     sign = {
         DELTA: "_delta_log/00000000000000000000.json",
         ICEBERG: "metadata/v1.metadata.json",
