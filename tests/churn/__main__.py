@@ -1,7 +1,7 @@
-"""Feeds one source's short lives to an agent's own path, in this process; prints what it costs.
+"""Feeds short-lived members of one source to an agent's own path, in this process; prints the cost.
 
 The path is tracker, spool, checkpoint and page, at default limits. One JSON object on stdout; the
-exit code is 1 where memory or series exceed their bounds, or what had to go was not counted.
+exit code is 1 if memory or series exceed their bounds, or if evicted members were not counted.
 """
 
 import json

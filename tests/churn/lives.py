@@ -145,7 +145,7 @@ def wire(count: int, detach: Detach, counts: Counts) -> Iterator[Life]:
 
 
 def _frames() -> list[tuple[bool, bytes]]:
-    """Return a life as it is sent, and by whom: a join, its sync, a leave."""
+    """Return the frames of a short-lived member with their senders: a join, its sync, a leave."""
     member_id, group = f"{_NAME.decode()}-7d", _GROUP.decode()
     each = {"name": "range", "metadata": subscription(["t"], None, b"")}
     joins = {"group_id": group, "protocol_type": "consumer", "protocols": (each,), "reason": None}

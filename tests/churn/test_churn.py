@@ -1,4 +1,4 @@
-"""Short lives without end: memory and series are bounded, what has to go is counted.
+"""Any number of short-lived members: memory and series are bounded, evicted ones are counted.
 
 `make churn` feeds a million ids through each source at default limits.
 """
