@@ -1,7 +1,7 @@
-"""The regression gate: what a piece of work costs beside a loop of Python's own, in CPU time.
+"""The regression gate: the CPU time of a piece of work, relative to a plain loop in Python.
 
-Both are measured in turns, and the cheapest turn counts: a busy machine only adds. The margins are
-wide; what they catch is a path that has become several times as dear.
+Both are measured in turns, and the cheapest turn counts: a busy machine only adds time. The margins
+are wide; they detect a path that has become several times slower.
 """
 
 import time
