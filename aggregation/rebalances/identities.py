@@ -20,7 +20,7 @@ import msgspec
 
 from aggregation.rebalances.twins import number_twins
 from metrics.model.sample import DUPLICATE, Sample, SampleKind
-from metrics.tracking.source_traits import POLL_SOURCES
+from metrics.tracking.source_traits import BROKER_SOURCES, POLL_SOURCES
 
 _Label = tuple[str, str, str]
 """Group, client id, host."""
@@ -31,7 +31,7 @@ _NO_RANK: _Rank = (False, False, "")
 
 def unify_identities(records: Iterable[Sample]) -> list[Sample]:
     """Return the records with one cluster a group, and one host a member, where that is known."""
-    named = _name_instances(_unify_clusters(_drop_repeats(records)))
+    named = _name_members(_unify_clusters(_drop_repeats(records)))
     return number_twins(_unify_hosts(_add_instances(named)))
 
 
@@ -46,32 +46,36 @@ def _drop_repeats(records: Iterable[Sample]) -> list[Sample]:
     return [record for record in found if record.episode not in repeats] if repeats else found
 
 
-def _name_instances(records: list[Sample]) -> list[Sample]:
-    """Return the records with the client of each static member that is named by its instance.
+def _name_members(records: list[Sample]) -> list[Sample]:
+    """Return the records with the client of each member that has another name there.
 
-    An admin's request names the instance alone, and so does a log of franz-go: there it is the
-    client's name, unless another source of the same member knows better.
+    An admin's request names the instance of a static member alone, and so does a log of franz-go. A
+    broker's log names a member by its instance, or by its member id in the new protocols. There
+    that is the client's name, unless another source of the same member knows better.
     """
-    if not any(_is_named_by_instance(record) for record in records):
+    if not any(_may_have_other_name(record) for record in records):
         return records
-    clients = [r for r in records if r.group_instance_id and not _is_named_by_instance(r)]
-    by_instance = {(r.group, r.group_instance_id): r for r in clients}
+    clients = [record for record in records if not _is_named_by_id(record)]
+    clients.sort(key=lambda record: record.source not in BROKER_SOURCES)  # the others know better
+    by_instance = {(r.group, r.group_instance_id): r for r in clients if r.group_instance_id}
     by_id: dict[tuple[str, str | None], Sample] = {
         (r.group, r.member_id): r for r in clients if r.member_id
     }
     owners = {
         (r.group, r.client_id): by_id[r.group, r.member_id]
         for r in records
-        if r.client_id and _is_named_by_instance(r) and (r.group, r.member_id) in by_id
+        if r.client_id and _is_named_by_id(r) and (r.group, r.member_id) in by_id
     }
 
     def name(record: Sample) -> Sample:
-        if not _is_named_by_instance(record):
+        if not _may_have_other_name(record):
             return record
-        if record.client_id:
-            own = owners.get((record.group, record.client_id))
-        else:
-            own = by_instance.get((record.group, record.group_instance_id))
+        own = by_id.get((record.group, record.member_id))  # two processes may have one instance
+        if own is None and _is_named_by_id(record):
+            if record.client_id:
+                own = owners.get((record.group, record.client_id))
+            else:
+                own = by_instance.get((record.group, record.group_instance_id))
         if own is None:
             return record
         return msgspec.structs.replace(record, client_id=own.client_id, host=own.host)
@@ -102,9 +106,16 @@ def _add_instances(records: list[Sample]) -> list[Sample]:
     return [add(record) for record in records]
 
 
-def _is_named_by_instance(record: Sample) -> bool:
+def _may_have_other_name(record: Sample) -> bool:
+    return _is_named_by_id(record) or record.source in BROKER_SOURCES
+
+
+def _is_named_by_id(record: Sample) -> bool:
+    """Return whether a member is named by its instance id or its member id."""
     instance = record.group_instance_id
-    return instance is not None and (record.client_id or instance) == instance
+    if instance is not None and (record.client_id or instance) == instance:
+        return True
+    return record.member_id is not None and record.client_id == record.member_id
 
 
 def _unify_clusters(records: list[Sample]) -> list[Sample]:

@@ -1,0 +1,62 @@
+"""One member is one, whatever its agents call it: a broker's log names it by an id."""
+
+from msgspec.structs import replace
+
+from aggregation.incidents.incidents import analyze
+from aggregation.rebalances.identities import unify_identities
+from metrics.model.sample import Sample
+from metrics.model.signals import SourceKind
+from tests.aggregation.rebalances.test_rebalances import START, A, B, C, records, round_of
+
+WHOLE = records(*START, *round_of(2, 100.0, A, B, C))
+IDS = {"a": "tff9Ab8hTqGFJ8hMf6CtXw", "b": "2XSAlwd7QA6_62BoCDp_rg", "c": "lTAGqx7wRauM5t2XYWQF3w"}
+
+
+def of_client(record: Sample) -> Sample:
+    own = record.client_id or ""
+    return replace(record, agent=f"pod-{own}", member_id=IDS[own], source=SourceKind.LOGS.value)
+
+
+def of_broker(record: Sample, client_id: str | None = None) -> Sample:
+    own = of_client(record)
+    return replace(
+        own,
+        id=f"b{own.id}",
+        agent="broker",
+        client_id=client_id or own.member_id,
+        host="",
+        episode=own.episode and f"b{own.episode}",
+        source=SourceKind.BROKER_LOG.value,
+    )
+
+
+def names(found: list[Sample]) -> set[tuple[str | None, str]]:
+    return {(record.client_id, record.host) for record in found}
+
+
+def test_a_member_id_in_place_of_a_name_is_the_clients() -> None:
+    clients = [of_client(record) for record in WHOLE]
+    both = [*clients, *(of_broker(record) for record in WHOLE)]
+
+    assert names(unify_identities(both)) == names(clients)
+    assert [each.members for each in analyze(both).incidents] == [
+        each.members for each in analyze(clients).incidents
+    ]
+
+
+def test_a_member_that_a_broker_alone_knows_keeps_its_name() -> None:
+    alone = [of_broker(record) for record in WHOLE]
+
+    assert names(unify_identities(alone)) == {(name, "") for name in IDS.values()}
+
+
+def test_two_processes_of_one_instance_are_told_apart_by_their_member_ids() -> None:
+    """The second process comes later, with the same instance id."""
+    clients = [replace(of_client(record), group_instance_id="i") for record in WHOLE]
+    brokers = [replace(of_broker(record, "i"), group_instance_id="i") for record in WHOLE]
+    refused = [replace(record, group_instance_id=None) for record in brokers]
+
+    for others in (brokers, refused):
+        found = unify_identities([*clients, *others])
+        assert names(found) == names(clients)
+        assert all(IDS[each.client_id or ""] == each.member_id for each in found)
