@@ -57,7 +57,9 @@ def _name_members(records: list[Sample]) -> list[Sample]:
         return records
     clients = [record for record in records if not _is_named_by_id(record)]
     clients.sort(key=lambda record: record.source not in BROKER_SOURCES)  # the others know better
-    by_instance = {(r.group, r.group_instance_id): r for r in clients if r.group_instance_id}
+    by_instance: dict[tuple[str, str | None], Sample] = {
+        (r.group, r.group_instance_id): r for r in clients if r.group_instance_id
+    }
     by_id: dict[tuple[str, str | None], Sample] = {
         (r.group, r.member_id): r for r in clients if r.member_id
     }
