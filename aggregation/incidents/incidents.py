@@ -28,7 +28,7 @@ from aggregation.incidents.refusals import find_refusals
 from aggregation.incidents.restarts import RESTART_S, STOP_S, Stop
 from aggregation.incidents.settings import ClientKind, find_client_kind
 from aggregation.incidents.topic_growth import find_growth
-from aggregation.rebalances.clock_steps import ClockStep, SteadyRecords, correct_clock_steps
+from aggregation.rebalances.clock_steps import ClockStep, Doubt, correct_clock_steps
 from aggregation.rebalances.failures import AGAIN_S
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.identities import unify_identities
@@ -53,6 +53,10 @@ class Analysis(NamedTuple):
 
     rebalances: list[ExplainedRebalance]
     incidents: list[Incident]
+    clock_steps: Sequence[ClockStep] = ()
+    """Steps of clocks that are taken out of all times."""
+    doubts: Sequence[Doubt] = ()
+    """Steps of clocks that later records may prove."""
 
 
 class GroupIncidents(NamedTuple):
@@ -125,39 +129,53 @@ def analyze(
     watermark: Watermark | None = None,
     now: float | None = None,
     *,
-    corrects_clocks: bool = True,
+    clocks: Iterable[ClockStep] = (),
 ) -> Analysis:
     """Return the rebalances and incidents of all groups.
 
     ``now`` is Unix seconds, by default the latest time in the records; an open rebalance lasts
-    until then. ``watermark`` is as in `explain_rebalances`. ``corrects_clocks`` removes the steps
-    of a log's clock; it needs all records around a step.
+    until then. ``watermark`` is as in `explain_rebalances`. ``clocks`` are steps of clocks that
+    older records have shown.
     """
     unified = unify_identities(records)  # costs and refusals go by member, too
-    steady = correct_clock_steps(unified) if corrects_clocks else SteadyRecords([*unified], [])
+    steady = correct_clock_steps(unified, clocks)
     unified = steady.records
     now = latest_time(unified) if now is None else now
     heard = last_heard(unified, watermark)
     known = end_lost_episodes(end_moved_episodes(correct_wrong_times(unified)), heard, now)
     rebalances = explain_unified(known, heard, now)
     incidents = find_incidents(rebalances, known, now)
-    return Analysis(rebalances, _name_clock_steps(incidents, steady.steps))
+    named = _name_clock_steps(incidents, steady.steps)
+    return Analysis(rebalances, named, steady.steps, steady.doubts)
 
 
 def _name_clock_steps(incidents: list[Incident], steps: Sequence[ClockStep]) -> list[Incident]:
     """Add each step of a clock to the first incident that it touches."""
-    found: dict[str, list[dict[str, object]]] = defaultdict(list)
-    for step in steps:
-        touched = (i for i in incidents if i.ref == step.ref and (i.ended_at or inf) >= step.at)
-        if (first := next(touched, None)) is not None:
-            member = {"client_id": step.member.client_id, "host": step.member.host}
-            found[first.id].append(member | {"seconds": round(step.seconds, 3)})
+    found = find_touched(incidents, steps)
     return [
-        replace(each, detail=each.detail | {"clock_steps": found[each.id]})
+        replace(each, detail=each.detail | {"clock_steps": [*map(_step_row, found[each.id])]})
         if each.id in found
         else each
         for each in incidents
     ]
+
+
+def find_touched(
+    incidents: Sequence[Incident], steps: Iterable[ClockStep]
+) -> dict[str, list[ClockStep]]:
+    """Return the steps that are to be named, by the id of the first incident that each touches."""
+    found: dict[str, list[ClockStep]] = defaultdict(list)
+    for step in steps:
+        if step.seconds and not step.is_named:
+            touched = (i for i in incidents if i.ref == step.ref and (i.ended_at or inf) >= step.at)
+            if (first := next(touched, None)) is not None:
+                found[first.id].append(step)
+    return found
+
+
+def _step_row(step: ClockStep) -> dict[str, object]:
+    member = {"client_id": step.member.client_id, "host": step.member.host}
+    return member | {"seconds": round(step.seconds, 3)}
 
 
 def recent(analysis: Analysis, since: float) -> Analysis:

@@ -2,11 +2,17 @@
 
 Theory of operation. A classic group's generation is one moment: each member sends its join before
 the coordinator sends any assignment of that generation. A member that joined after the others had
-synced, or synced before the others joined, has another clock. One that is slow to sync, or late to
-join, contradicts nothing. A step of a clock (NTP, a virtual machine that resumes) lasts: several
-generations show the same offset. Then the member's records are moved by it, from the step on. A
-step forward lies in the longest silence before its first such sync. One back leaves no silence, as
-times never run back within a log, so all that begins behind the last right sync is moved.
+synced, or synced before the others joined, has another clock, if most of them agree. One that is
+slow to sync, or late to join, contradicts nothing. A step of a clock (NTP, a virtual machine that
+resumes) lasts: two generations show the same offset, or behind a step back more of it. Then the
+member's records are moved by it, from the step on. A step forward lies in the longest silence
+before its first such sync. One back leaves no silence, as times never run back within a log, so all
+that begins behind the last other sync is moved. Nothing is moved that is more than `LOOK_S` older
+than that first sync.
+
+Generations are read in order, each by the steps before it, and a second one proves a step only if
+it is near (`_PROOF_S`, `_PROOF_ROUNDS`). So a history that is read in parts has the steps of the
+whole: each part begins with the `ClockStep`s of those before it, and waits for the `Doubt`s.
 
 A follower's second join of a generation and the time of a second source prove nothing.
 """
@@ -19,17 +25,22 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from aggregation.rebalances.grouping import GroupRef
+from aggregation.rebalances.grouping import SKEW_S, GroupRef
 from aggregation.rebalances.segments import MemberRef, member_of
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time, parse_time
 from metrics.tracking.source_traits import FILE_SOURCES
 
 STEP_S = 3.0
 """Clocks of two hosts differ by less."""
+LOOK_S = SKEW_S
+"""A step is no longer before the first sync that shows it: older rebalances are over."""
 _SAME_S = 1.0
 """Offsets of one clock differ by less: a member hears of an assignment within a poll."""
 _PROOFS = 2
 """Generations that must show a step."""
+_PROOF_S = 7 * 86_400.0
+"""They are not further apart, nor by more generations of the group."""
+_PROOF_ROUNDS = 8
 _NEAR_S = 7200.0
 """A group that is made anew has the same numbers of generations later."""
 _CLASSIC = "classic"
@@ -38,13 +49,29 @@ _PERIODIC = {SampleKind.SAMPLE, SampleKind.AGENT}
 
 
 class ClockStep(NamedTuple):
-    """One step of the clock of a member's log. ``at`` is Unix seconds, corrected."""
+    """One step of the clock of a member's log. ``since`` is Unix seconds by that clock."""
 
     ref: GroupRef
     member: MemberRef
-    at: float
+    since: float
     seconds: float
     """Seconds that the clock is ahead of the others' from then on."""
+    is_named: bool = False
+    """An incident has it already."""
+
+    @property
+    def at(self) -> float:
+        """Time of the step by the clock of the others."""
+        return self.since - self.seconds
+
+
+class Doubt(NamedTuple):
+    """One generation has shown a step, and another one may prove it. Unix seconds."""
+
+    since: float
+    """What ended before is not moved."""
+    until: float
+    """By the member's own clock."""
 
 
 class SteadyRecords(NamedTuple):
@@ -52,22 +79,16 @@ class SteadyRecords(NamedTuple):
 
     records: list[Sample]
     steps: list[ClockStep]
+    """Those that were known before are first."""
+    doubts: list[Doubt]
 
 
 class _Sync(NamedTuple):
     """A member's first sync of a generation, by its own clock (Unix seconds)."""
 
-    generation: int
+    member: MemberRef
     at: float
     joined_at: float
-
-
-class _Offset(NamedTuple):
-    """A member's sync beside those of the others."""
-
-    sync: _Sync
-    seconds: float
-    is_proven: bool
 
 
 class _Mark(NamedTuple):
@@ -78,41 +99,48 @@ class _Mark(NamedTuple):
     """It belongs to the sync before it."""
 
 
-class _Generation(NamedTuple):
-    """Syncs and joins of all members of one generation, each in order (Unix seconds)."""
+class _Doubt(NamedTuple):
+    """Syncs of one offset that no other sync of their member has refuted."""
 
-    ats: list[float]
-    joined: list[float]
-
-
-_Syncs = Mapping[MemberRef, Sequence[_Sync]]
-
-
-def correct_clock_steps(records: Sequence[Sample]) -> SteadyRecords:
-    """Return the records with the times that they have by the clocks of most members."""
-    by_group = _read_syncs(records)
-    found: dict[tuple[GroupRef, MemberRef], list[tuple[float, float]]] = {}
-    steps: list[ClockStep] = []
-    for ref, syncs in by_group.items():
-        generations = _gather(syncs) if len(syncs) > 1 else {}
-        runs = {member: _find_steps(own, generations) for member, own in syncs.items()}
-        for member, spans in _choose(syncs, runs).items():
-            own = _list_marks(records, ref, member)
-            starts = [(_begin(own, before, run), run[0].seconds) for before, run in spans]
-            found[ref, member] = starts
-            steps += [
-                ClockStep(ref, member, at - seconds, seconds) for at, seconds in starts if seconds
-            ]
-    if not steps:
-        return SteadyRecords(list(records), [])
-    return SteadyRecords([_move(record, found) for record in records], steps)
+    first: _Sync
+    before: float | None
+    """Time of the sync before, by the member's own clock."""
+    seconds: float
+    known: float
+    """Seconds that were taken out before the comparison."""
+    round: int
+    """Number of its generation in the order of the group's."""
+    proofs: int
 
 
-def _read_syncs(records: Iterable[Sample]) -> dict[GroupRef, dict[MemberRef, list[_Sync]]]:
-    """Return the syncs of members that logs alone have shown."""
-    found: dict[GroupRef, dict[MemberRef, dict[int, _Sync]]] = defaultdict(
-        lambda: defaultdict(dict)
-    )
+_Round = dict[MemberRef, _Sync]
+"""All syncs of one generation."""
+_Steps = dict[MemberRef, list[ClockStep]]
+"""Steps of each member of a group, in order."""
+
+
+def correct_clock_steps(
+    records: Sequence[Sample], known: Iterable[ClockStep] = ()
+) -> SteadyRecords:
+    """Return the records with the times that they have by the clocks of most members.
+
+    ``known`` are steps that older records have shown.
+    """
+    steps: dict[GroupRef, _Steps] = defaultdict(lambda: defaultdict(list))
+    for step in known:
+        steps[step.ref][step.member].append(step)
+    doubts: list[Doubt] = []
+    for ref, rounds in _read_rounds(records).items():
+        doubts += _find_steps(ref, rounds, records, steps[ref])
+    found = [step for of_group in steps.values() for own in of_group.values() for step in own]
+    if not found:
+        return SteadyRecords(list(records), [], doubts)
+    return SteadyRecords([_move(record, steps) for record in records], found, doubts)
+
+
+def _read_rounds(records: Iterable[Sample]) -> dict[GroupRef, list[_Round]]:
+    """Return the generations of each group, in order, with members that logs alone have shown."""
+    found: dict[GroupRef, list[tuple[int, _Sync]]] = defaultdict(list)
     others: set[tuple[GroupRef, MemberRef]] = set()
     for each in records:
         if each.outcome is not Outcome.SYNCED or each.scope is not Scope.CONSUMER:
@@ -121,85 +149,114 @@ def _read_syncs(records: Iterable[Sample]) -> dict[GroupRef, dict[MemberRef, lis
         if each.source not in FILE_SOURCES:
             others.add((ref, member))
         elif each.generation is not None and each.joined_ts and each.group_type == _CLASSIC:
-            sync = _Sync(each.generation, parse_time(each.ts), parse_time(each.joined_ts))
-            found[ref][member].setdefault(each.generation, sync)
+            sync = _Sync(member, parse_time(each.ts), parse_time(each.joined_ts))
+            found[ref].append((each.generation, sync))
     return {
-        ref: {
-            member: sorted(syncs.values(), key=lambda sync: sync.at)
-            for member, syncs in of_group.items()
-            if (ref, member) not in others
-        }
-        for ref, of_group in found.items()
+        ref: _gather((number, each) for number, each in syncs if (ref, each.member) not in others)
+        for ref, syncs in found.items()
     }
 
 
-def _gather(syncs: _Syncs) -> dict[int, _Generation]:
-    found: dict[int, _Generation] = defaultdict(lambda: _Generation([], []))
-    for sync in (each for own in syncs.values() for each in own):
-        found[sync.generation].ats.append(sync.at)
-        found[sync.generation].joined.append(sync.joined_at)
-    for generation in found.values():
-        generation.ats.sort()
-        generation.joined.sort()
-    return found
+def _gather(syncs: Iterable[tuple[int, _Sync]]) -> list[_Round]:
+    latest: dict[int, tuple[float, _Round]] = {}
+    found: list[_Round] = []
+    for number, sync in sorted(syncs, key=lambda each: each[1].at):
+        began, round_ = latest.get(number, (float("-inf"), {}))
+        if sync.at - began > _NEAR_S:
+            round_ = {}
+            latest[number] = sync.at, round_
+            found.append(round_)
+        round_.setdefault(sync.member, sync)
+    return sorted(found, key=lambda round_: [*round_.values()][len(round_) // 2].at)
 
 
 def _find_steps(
-    syncs: Sequence[_Sync], generations: Mapping[int, _Generation]
-) -> list[tuple[_Sync | None, list[_Offset]]]:
-    """Return the runs of one offset, each with the sync before it; none if no run is a step."""
-    found = (_compare(each, generations[each.generation]) for each in syncs if generations)
-    offsets = [offset for offset in found if offset is not None]
-    runs: list[list[_Offset]] = []
-    for offset in offsets:
-        if runs and abs(offset.seconds - runs[-1][0].seconds) <= _SAME_S:
-            runs[-1].append(offset)
-        else:
-            runs.append([offset])
-    kept = [run for run in runs if abs(run[0].seconds) < STEP_S or _is_step(run)]
-    if not any(_is_step(run) for run in kept):
-        return []
-    # a step before the first sync is no step in mid-run, but it is as wrong
-    befores = [None, *(run[-1].sync for run in kept[:-1])]
+    ref: GroupRef, rounds: Sequence[_Round], records: Sequence[Sample], steps: _Steps
+) -> list[Doubt]:
+    """Add the steps of a group's members, and return what is in doubt at the end."""
+    doubts: Mapping[MemberRef, _Doubt] = {}
+    for _ in range(len(rounds) + 1):  # each one changes the comparison of all that follow
+        proven, doubts = _read_in_order(rounds, steps)
+        for member, doubt in proven.items():
+            since = _begin(_list_marks(records, ref, member), doubt)
+            seconds = doubt.known + doubt.seconds
+            steps[member].append(
+                ClockStep(ref, member, since, seconds if abs(seconds) >= STEP_S else 0.0)
+            )
+        if not proven:
+            break
     return [
-        (before, run if _is_step(run) else [run[0]._replace(seconds=0.0)])
-        for before, run in zip(befores, kept, strict=True)
+        Doubt(each.first.at - each.known - LOOK_S, each.first.at + _PROOF_S)
+        for each in doubts.values()
+        if len(rounds) - each.round <= _PROOF_ROUNDS
     ]
 
 
-def _is_step(run: Sequence[_Offset]) -> bool:
-    return abs(run[0].seconds) >= STEP_S and sum(each.is_proven for each in run) >= _PROOFS
+def _read_in_order(
+    rounds: Sequence[_Round], steps: _Steps
+) -> tuple[dict[MemberRef, _Doubt], Mapping[MemberRef, _Doubt]]:
+    """Return the first steps that are proven, if there are any, and what is in doubt by then."""
+    doubts: dict[MemberRef, _Doubt] = {}
+    last: dict[MemberRef, float] = {}
+    for number, round_ in enumerate(rounds):
+        for sync, seconds, is_proof in _compare(round_, steps):
+            member, doubt = sync.member, doubts.pop(sync.member, None)
+            if abs(seconds) >= STEP_S:
+                if doubt is not None and _is_same(doubt, sync, seconds, number):
+                    doubts[member] = doubt._replace(proofs=doubt.proofs + is_proof)
+                elif is_proof:
+                    known = _ahead(steps.get(member, ()), sync.at)
+                    doubts[member] = _Doubt(sync, last.get(member), seconds, known, number, 1)
+            last[member] = sync.at
+        found = {m: doubts[m] for m in round_ if m in doubts and doubts[m].proofs >= _PROOFS}
+        if proven := _choose(found, len(round_)):
+            return proven, doubts
+    return {}, doubts
 
 
-def _compare(sync: _Sync, generation: _Generation) -> _Offset | None:
-    """Return a sync's offset from those of the same generation; None without any other."""
-    ats, joined = generation.ats, generation.joined
-    others = len(ats) - 1
-    if not others or abs(sync.at - ats[len(ats) // 2]) > _NEAR_S:
+def _is_same(doubt: _Doubt, sync: _Sync, seconds: float, number: int) -> bool:
+    is_near = sync.at - doubt.first.at <= _PROOF_S and number - doubt.round <= _PROOF_ROUNDS
+    # a log whose clock was set back shows less of it until its times have caught up
+    is_more = doubt.seconds < 0 and seconds < doubt.seconds
+    return is_near and (is_more or abs(seconds - doubt.seconds) <= _SAME_S)
+
+
+def _compare(round_: _Round, steps: _Steps) -> list[tuple[_Sync, float, bool]]:
+    """Return the seconds of each sync behind those of the others, and whether that is a proof."""
+    if len(round_) == 1:
+        return []
+    right = [
+        (sync, sync.at - _ahead(own, sync.at), sync.joined_at - _ahead(own, sync.joined_at))
+        for sync, own in ((each, steps.get(each.member, ())) for each in round_.values())
+    ]
+    ats = sorted(at for _, at, _ in right)
+    if ats[-1] - ats[0] < STEP_S:
+        return [(sync, 0.0, False) for sync, _, _ in right]
+    joined = sorted(joined_at for _, _, joined_at in right)
+    found = ((sync, _compare_one(at, joined_at, ats, joined)) for sync, at, joined_at in right)
+    return [(sync, *compared) for sync, compared in found if compared is not None]
+
+
+def _compare_one(
+    at: float, joined_at: float, ats: Sequence[float], joined: Sequence[float]
+) -> tuple[float, bool] | None:
+    """Return a sync's seconds behind the others, and whether that is a proof; None: they differ."""
+    others = list(ats)
+    others.remove(at)
+    most = len(others) // 2
+    middle = (others[(len(others) - 1) // 2] + others[most]) / 2
+    if bisect_right(others, middle + STEP_S) - bisect_left(others, middle - STEP_S) <= most:
         return None
-    own = bisect_left(ats, sync.at)
-    middle = [index + (index >= own) for index in ((others - 1) // 2, others // 2)]
-    before = bisect_left(ats, sync.joined_at - STEP_S)
-    behind = len(joined) - bisect_right(joined, sync.at + STEP_S)
-    return _Offset(
-        sync,
-        sync.at - sum(ats[index] for index in middle) / 2,
-        is_proven=2 * (before + behind) > others,
-    )
+    before = bisect_left(ats, joined_at - STEP_S)
+    behind = len(joined) - bisect_right(joined, at + STEP_S)
+    return at - middle, before + behind > most
 
 
-def _choose(
-    syncs: _Syncs, runs: Mapping[MemberRef, list[tuple[_Sync | None, list[_Offset]]]]
-) -> dict[MemberRef, list[tuple[_Sync | None, list[_Offset]]]]:
+def _choose(found: Mapping[MemberRef, _Doubt], members: int) -> dict[MemberRef, _Doubt]:
     """Return the members with another clock; of two that contradict each other the later one."""
-    found = {member: spans for member, spans in runs.items() if spans}
-    if 2 * len(found) <= len(syncs) and len(syncs) > 2:
-        return found
-    return {
-        member: spans
-        for member, spans in found.items()
-        if any(run[0].seconds > 0 for _, run in spans)
-    }
+    if 2 * len(found) <= members and members > 2:
+        return dict(found)
+    return {member: doubt for member, doubt in found.items() if doubt.seconds > 0}
 
 
 def _list_marks(records: Iterable[Sample], ref: GroupRef, member: MemberRef) -> list[_Mark]:
@@ -218,34 +275,41 @@ def _is_end(record: Sample) -> bool:
     return is_change and (record.field != "partitions" or bool(record.after))
 
 
-def _begin(marks: Sequence[_Mark], before: _Sync | None, run: Sequence[_Offset]) -> float:
-    """Return when a run of one offset began, by the member's own clock."""
-    first = run[0]
-    if before is None:
-        return marks[0].at
-    start = bisect_right(marks, before.at, key=lambda mark: mark.at) - 1
-    own = marks[start : bisect_right(marks, first.sync.at, key=lambda mark: mark.at)]
-    if first.seconds > 0:
-        silences = [(after.at - each.at, after.at) for each, after in pairwise(own)]
-        return max(silences, default=(0.0, first.sync.at))[1]
-    return next((mark.at for mark in own[1:] if not mark.is_end), first.sync.at)
+def _begin(marks: Sequence[_Mark], doubt: _Doubt) -> float:
+    """Return when the step of a clock was, by that clock: the time of the first moved record."""
+    end = doubt.first.at
+    since = end - LOOK_S if doubt.before is None else max(end - LOOK_S, doubt.before)
+    own = [mark for mark in marks if since < mark.at <= end]
+    if doubt.seconds > 0:
+        silences = pairwise([since, *(mark.at for mark in own)])
+        return max(((after - before, after) for before, after in silences), default=(0.0, end))[1]
+    return next((mark.at for mark in own if not mark.is_end), end)
 
 
-def _move(
-    record: Sample, found: Mapping[tuple[GroupRef, MemberRef], Sequence[tuple[float, float]]]
-) -> Sample:
-    key = GroupRef(record.cluster, record.group), member_of(record)
-    starts = found.get(key)
-    if starts is None or record.kind in _PERIODIC:
+def _move(record: Sample, steps: Mapping[GroupRef, _Steps]) -> Sample:
+    of_group = steps.get(GroupRef(record.cluster, record.group))
+    own = None if of_group is None else of_group.get(member_of(record))
+    if not own or record.kind in _PERIODIC:
         return record
     return replace(
         record,
-        ts=_correct(record.ts, starts),
-        joined_ts=None if record.joined_ts is None else _correct(record.joined_ts, starts),
+        ts=_correct(record.ts, own),
+        joined_ts=None if record.joined_ts is None else _correct(record.joined_ts, own),
     )
 
 
-def _correct(ts: str, starts: Sequence[tuple[float, float]]) -> str:
+def _correct(ts: str, steps: Sequence[ClockStep]) -> str:
     at = parse_time(ts)
-    index = bisect_right([since for since, _ in starts], at) - 1
-    return ts if index < 0 or not starts[index][1] else format_time(at - starts[index][1])
+    ahead = _ahead(steps, at)
+    return format_time(at - ahead) if ahead else ts
+
+
+def _ahead(steps: Sequence[ClockStep], at: float) -> float:
+    """Return the seconds that a clock is ahead at a time of its own."""
+    index = bisect_right(steps, at, key=lambda step: step.since) - 1
+    return 0.0 if index < 0 else steps[index].seconds
+
+
+def ahead_at(steps: Sequence[ClockStep], at: float) -> float:
+    """Return the seconds that a clock was ahead at a time of the others' clocks."""
+    return next((step.seconds for step in reversed(steps) if step.at <= at), 0.0)

@@ -14,7 +14,9 @@ from statistics import median
 
 from msgspec.structs import replace
 
+from aggregation.rebalances.clock_steps import ClockStep, ahead_at
 from aggregation.rebalances.grouping import RebalanceSegments
+from aggregation.rebalances.segments import MemberRef
 from metrics.model.sample import Sample, format_time, parse_time
 
 MIN_REBALANCES = 3
@@ -31,19 +33,36 @@ Offsets = Mapping[str, float]
 NO_OFFSETS: Offsets = {}
 Measured = Mapping[str, Sequence[float]]
 """Offsets of each agent, in the order of its rebalances."""
+Steps = Mapping[MemberRef, Sequence[ClockStep]]
+"""Steps of the clocks of a group's members, in order."""
+NO_STEPS: Steps = {}
 
 
-def clock_offsets(rebalance: RebalanceSegments) -> dict[str, float]:
-    """Return each agent's clock offset in seconds, if several agents saw the rebalance."""
+def clock_offsets(rebalance: RebalanceSegments, steps: Steps = NO_STEPS) -> dict[str, float]:
+    """Return each agent's clock offset in seconds, if several agents saw the rebalance.
+
+    ``steps`` of clocks that the times of the rebalance are without are added.
+    """
     ends: dict[str, list[float]] = defaultdict(list)
+    shown: dict[str, list[float]] = defaultdict(list)
     is_one = rebalance.group_type == "classic" and len(rebalance.generations) == 1
     for segment in rebalance.consumers:
         if segment.generations and is_one:
+            ahead = ahead_at(steps.get(segment.member, ()), segment.ended_at)
             ends[segment.agent].append(segment.ended_at)
+            shown[segment.agent].append(segment.ended_at + ahead)
     if len(ends) <= 1:
         return {}
     middle = median(at for agent in ends.values() for at in agent)
-    return {agent: round(median(at) - middle, 6) for agent, at in sorted(ends.items())}
+    return {agent: round(median(at) - middle, 6) for agent, at in sorted(shown.items())}
+
+
+def by_member(steps: Iterable[ClockStep]) -> dict[MemberRef, list[ClockStep]]:
+    """Return the steps of the members of one group."""
+    found: dict[MemberRef, list[ClockStep]] = defaultdict(list)
+    for step in steps:
+        found[step.member].append(step)
+    return found
 
 
 def measure_offsets(

@@ -16,17 +16,20 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from itertools import takewhile
+from math import inf
 from typing import NamedTuple
 
 import msgspec
 
-from aggregation.incidents.incidents import Analysis, analyze
+from aggregation.incidents.incidents import Analysis, analyze, find_touched
 from aggregation.incidents.model import Incident
+from aggregation.rebalances.clock_steps import ClockStep, ahead_at
 from aggregation.rebalances.grouping import SKEW_S
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
 from aggregation.spark.rollups.clock_offsets import (
     NO_OFFSETS,
     Offsets,
+    by_member,
     correct_times,
     measure_offsets,
     remember_offsets,
@@ -46,6 +49,8 @@ OUT_S = 7 * 86_400.0
 ATTRIBUTE_S = 90 * 86_400.0
 """A member's attributes are kept this long: what it owns may not change for weeks."""
 _ROUNDS_KEPT = 2
+_STEPS = 256
+"""Steps of clocks that a group carries, of 100 bytes: the latest ones."""
 _DROPPED = RebalanceStatus.DROPPED_GROUP
 _ZLIB = b"\x78"
 """First byte of compressed data: of a plain state it is that of a map."""
@@ -76,6 +81,8 @@ class Carried(msgspec.Struct, frozen=True):
     it, one may have another start. Much later an equal generation is of another life of a group."""
     day: date | None = None
     """The day itself."""
+    clock_steps: tuple[ClockStep, ...] = ()
+    """Of each member's clock the one in force, and those that ``records`` still need."""
 
     def encode(self) -> bytes:
         """Encode and compress the state: records of one group hold mostly the same texts.
@@ -109,6 +116,8 @@ class GroupDays:
         """Of the latest record."""
         self.offsets: Offsets = NO_OFFSETS
         """The clock offsets of agents by which the day's records are corrected."""
+        self.clock_steps: Sequence[ClockStep] = ()
+        """The steps of clocks by which they are corrected, too."""
         self.shape: Shape | None = None
         """Of the last settled rebalance of the day."""
 
@@ -137,6 +146,9 @@ class GroupDays:
         found = sorted(analysis.incidents, key=lambda each: (each.started_at, each.id))
         self.incident_of = {span.id: each for each in found for span in each.rebalances}
         midnight = ends_at(day)
+        self.clock_steps = analysis.clock_steps
+        # what a step of a clock can move waits for its proof
+        settled_to = min((d.since for d in analysis.doubts if d.until > midnight), default=inf)
 
         counted = carried.counted_to, carried.counted_id
         counted_starts = carried.counted_starts
@@ -146,7 +158,11 @@ class GroupDays:
             if _order(each) > counted
             and not _is_near(each.round.started_at, counted_starts.get(each.round.id))
         ]
-        over = list(takewhile(lambda each: _over_at(each) <= midnight, new))
+        over = list(
+            takewhile(
+                lambda each: _over_at(each) <= midnight and each.round.ended_at < settled_to, new
+            )
+        )
         self.pending = new[len(over) :]
 
         counted_ids = set(carried.in_incidents)
@@ -158,7 +174,12 @@ class GroupDays:
             # without the records before it, the rest of a counted one looks like another
             and counted_ids.isdisjoint(span.id for span in each.rebalances)
         ]
-        waiting = (each.started_at for each in begun if _incident_over_at(each) > midnight)
+        waiting = (
+            each.started_at
+            for each in begun
+            if _incident_over_at(each) > midnight
+            or (each.ended_at or each.started_at) >= settled_to
+        )
         first = next(waiting, float("inf"))
         past = [each for each in begun if each.started_at < first]
         self.pending_incidents = begun[len(past) :]
@@ -166,9 +187,11 @@ class GroupDays:
         self.shape = find_shape(ordered, records, ends_at(day - timedelta(days=1)))
         shapes = carried.shapes if self.shape is None else (*carried.shapes, self.shape)
 
-        before = ordered[: len(ordered) - len(self.pending)][-_ROUNDS_KEPT:]
-        starts = [each.round.started_at for each in [*before, *self.pending[:1]]]
+        starts = [each.round.started_at for each in self.pending[:1]]
         starts += [each.started_at for each in self.pending_incidents[:1]]
+        # who was there before what is open
+        older = [each.round.started_at for each in ordered[: len(ordered) - len(self.pending)]]
+        starts += [at for at in older if at < min(starts, default=inf)][-_ROUNDS_KEPT:]
         spans = [
             _Span(each.round.started_at, each.round.ended_at)
             for each in ordered
@@ -176,8 +199,8 @@ class GroupDays:
             if not (each.round.is_open and _over_at(each) <= midnight)
         ]
         spans += [span for each in found if (span := _whole_span(each)) is not None]
-        cut = _cut(spans, min([midnight - RETURN_S, *starts]))
-        kept = _retain(records, cut, midnight)
+        cut = _cut(spans, min([midnight - RETURN_S, settled_to, *starts]))
+        kept = _retain(records, cut, midnight, analysis.clock_steps)
         counted_ids |= {span.id for each in past for span in each.rebalances}
         counted_starts = {
             **counted_starts,
@@ -197,6 +220,7 @@ class GroupDays:
             shapes[-DAYS:],
             {name: at for name, at in counted_starts.items() if at >= cut},
             day,
+            _retain_steps(analysis, past, cut),
         )
         return Analysis(over, past)
 
@@ -207,7 +231,8 @@ class GroupDays:
         carried = self.carried
         self.offsets = steady_offsets(carried.offsets)
         records = [*carried.records, *correct_times(events, self.offsets)]
-        analysis = analyze_records(records, last_seen)
+        known = carried.clock_steps
+        analysis = analyze_records(records, last_seen, known)
         counted = carried.counted_to, carried.counted_id
         new = [each for each in analysis.rebalances if _order(each) > counted]
         steady = steady_offsets(remember_offsets(carried.offsets, self._measure(new)))
@@ -215,22 +240,24 @@ class GroupDays:
             return records, analysis
         self.offsets = steady
         records = [*carried.records, *correct_times(events, steady)]
-        return records, analyze_records(records, last_seen)
+        return records, analyze_records(records, last_seen, known)
 
     def _measure(self, rebalances: Iterable[ExplainedRebalance]) -> Mapping[str, Sequence[float]]:
         return measure_offsets((each.round for each in rebalances), self.offsets)
 
 
-def analyze_records(records: Iterable[Sample], last_seen: Mapping[str, str]) -> Analysis:
+def analyze_records(
+    records: Iterable[Sample], last_seen: Mapping[str, str], clocks: Iterable[ClockStep] = ()
+) -> Analysis:
     """Return the rebalances and incidents of one group; its records may come in any order.
 
-    ``last_seen`` has the time of each agent's last record (RFC 3339).
+    ``last_seen`` has the time of each agent's last record (RFC 3339), ``clocks`` the steps of
+    clocks that older records have shown.
     """
     in_order = sorted(records, key=_place)
     agents = {record.agent for record in in_order}
     alive = [_presence_record(agent, last_seen[agent]) for agent in agents if agent in last_seen]
-    # a day's records are too few to see a step of a clock: by day and at once it differed
-    return analyze([*in_order, *alive], corrects_clocks=False)
+    return analyze([*in_order, *alive], clocks=clocks)
 
 
 def _is_near(started_at: float, counted_at: float | None) -> bool:
@@ -275,12 +302,23 @@ def _cut(spans: Sequence[_Span], since: float) -> float:
     return since
 
 
-def _retain(records: Sequence[Sample], since: float, midnight: float) -> list[Sample]:
+def _retain(
+    records: Sequence[Sample], since: float, midnight: float, steps: Sequence[ClockStep]
+) -> list[Sample]:
     """Return the records since a time, whole episodes, open episodes, and last attributes.
 
     A member of which an open episode stays keeps its last periodic sample, which may end that.
+    Records have the times of their own clocks, which ``steps`` put right.
     """
     cut = format_time(since)
+    cuts = {
+        (member.client_id, member.host): format_time(since + ahead_at(own, since))
+        for member, own in by_member(steps).items()
+    }
+
+    def is_young(record: Sample) -> bool:
+        return record.ts >= cuts.get((record.client_id or "", record.host), cut)
+
     latest: dict[str | None, Sample] = {}
     shown: dict[tuple[object, ...], Sample] = {}
     attributes: dict[tuple[object, ...], Sample] = {}
@@ -296,7 +334,7 @@ def _retain(records: Sequence[Sample], since: float, midnight: float) -> list[Sa
     whole = {
         episode
         for episode, last in latest.items()
-        if last.ts >= cut
+        if is_young(last)
         or (last.to and last.ts >= (out_since if last.to == _DROPPED else open_since))
     }
     open_ones = {_witness(last) for name, last in latest.items() if name in whole and last.to}
@@ -306,13 +344,28 @@ def _retain(records: Sequence[Sample], since: float, midnight: float) -> list[Sa
     kept = (
         record
         for record in records
-        if record.ts >= (open_since if record.kind is SampleKind.SAMPLE else cut)
+        if (record.ts >= open_since if record.kind is SampleKind.SAMPLE else is_young(record))
         or (record.id in known if record.kind in _BY_ID else record.episode in whole)
     )
     return sorted(kept, key=_place)
 
 
 _BY_ID = {SampleKind.CHANGE, SampleKind.SAMPLE}
+
+
+def _retain_steps(
+    found: Analysis, counted: Iterable[Incident], cut: float
+) -> tuple[ClockStep, ...]:
+    """Return the steps that the next days need: those since ``cut``, and what is in force there."""
+    ids = {each.id for each in counted}
+    kept: list[ClockStep] = []
+    for own in by_member(found.clock_steps).values():
+        older = sum(step.since < cut for step in own[1:])
+        kept += [step for step in own[older:] if step.seconds or step.since >= cut]
+    touched = find_touched(found.incidents, found.clock_steps)
+    named = {step for id_, steps in touched.items() if id_ in ids for step in steps}
+    kept.sort(key=lambda step: (step.since, step.member))
+    return tuple(step._replace(is_named=step.is_named or step in named) for step in kept[-_STEPS:])
 
 
 def _witness(record: Sample) -> tuple[object, ...]:

@@ -25,7 +25,10 @@ from aggregation.incidents.model import Incident
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.spark.rollups.clock_offsets import (
     NO_OFFSETS,
+    NO_STEPS,
     Offsets,
+    Steps,
+    by_member,
     clock_offsets,
     measure_offsets,
     span,
@@ -148,7 +151,9 @@ def _explain_all(last_seen: LastSeen, schema: pa.Schema) -> Callable[[pa.Table],
 
     def explain(events: pa.Table) -> pa.Table:
         found = analyze_records(_samples(events), latest)
-        rows = rows_of(found.rebalances, incidents_by_rebalance(found))
+        rows = rows_of(
+            found.rebalances, incidents_by_rebalance(found), by_member(found.clock_steps)
+        )
         return pa.Table.from_pylist(rows, schema=schema)
 
     return explain
@@ -242,7 +247,12 @@ def _explain_days(
 
 def _rows_of_batch(batch: date, found: Analysis, group: GroupDays) -> list[dict[str, Any]]:
     rows = [
-        row_of(each, group.incident_of.get(each.round.id), corrected=group.offsets)
+        row_of(
+            each,
+            group.incident_of.get(each.round.id),
+            corrected=group.offsets,
+            steps=by_member(group.clock_steps),
+        )
         for each in found.rebalances
     ]
     rows += [{"of_incident": incident_row(each, group.app)} for each in found.incidents]
@@ -259,11 +269,13 @@ def _samples(events: pa.Table) -> list[Sample]:
 
 
 def rows_of(
-    rebalances: Sequence[ExplainedRebalance], incidents: Mapping[str, Incident]
+    rebalances: Sequence[ExplainedRebalance],
+    incidents: Mapping[str, Incident],
+    steps: Steps = NO_STEPS,
 ) -> list[dict[str, Any]]:
     """Return explained rebalances as rows; steady clock offsets do not lengthen them."""
     offsets = steady_offsets(measure_offsets(rebalance.round for rebalance in rebalances))
-    return [row_of(each, incidents.get(each.round.id), offsets) for each in rebalances]
+    return [row_of(each, incidents.get(each.round.id), offsets, steps=steps) for each in rebalances]
 
 
 def row_of(
@@ -271,10 +283,12 @@ def row_of(
     incident: Incident | None = None,
     offsets: Offsets = NO_OFFSETS,
     corrected: Offsets = NO_OFFSETS,
+    steps: Steps = NO_STEPS,
 ) -> dict[str, Any]:
     """Return an explained rebalance as a row of `REBALANCES`, without its batch.
 
-    ``offsets`` are subtracted from its times; those that are ``corrected`` were before.
+    ``offsets`` are subtracted from its times; those that are ``corrected`` were before, and so were
+    the ``steps`` of its members' clocks.
     """
     round_, trigger, slow = episode.round, episode.trigger, episode.straggler
     start, end = span(round_, offsets)
@@ -314,6 +328,6 @@ def row_of(
         "plan": None if incident is None else plan_of(incident),
         "offsets": [
             {"agent": agent, "seconds": round(off + corrected.get(agent, 0.0), 6)}
-            for agent, off in clock_offsets(round_).items()
+            for agent, off in clock_offsets(round_, steps).items()
         ],
     }

@@ -73,7 +73,7 @@ def test_member_that_is_slow_to_sync_or_to_join_has_no_other_clock() -> None:
 
     for history in (slow, late):
         given = records(*history)
-        assert correct_clock_steps(given) == (given, [])
+        assert correct_clock_steps(given) == (given, [], [])
 
 
 def test_follower_that_joins_a_generation_again_has_no_other_clock() -> None:

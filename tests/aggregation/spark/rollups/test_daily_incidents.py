@@ -63,9 +63,7 @@ def test_recordings_have_the_same_incidents_wherever_midnight_falls(hour: float)
     whole = [
         incident
         for group in sorted(groups)
-        for incident in analyze(
-            [r for r in records if (r.cluster, r.group) == group], corrects_clocks=False
-        ).incidents
+        for incident in analyze([r for r in records if (r.cluster, r.group) == group]).incidents
     ]
     found = by_days(records)
     assert sorted(map(str, map(outline, found))) == sorted(map(str, map(outline, whole)))

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from aggregation.incidents.incidents import analyze
 from aggregation.incidents.model import Incident
 from aggregation.rebalances.grouping import GroupRef
-from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
+from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.root_cause import Certainty
 from aggregation.rebalances.segments import Segment
 from aggregation.spark.rollups.daily_rebalances import Carried, GroupDays, last_seen_by
@@ -60,7 +61,7 @@ def whole(records: Iterable[Sample]) -> list[ExplainedRebalance]:
     groups: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for record in ordered:
         groups[record.cluster, record.group].append(record)
-    return in_order(each for group in groups.values() for each in explain_rebalances(group))
+    return in_order(each for group in groups.values() for each in analyze(group).rebalances)
 
 
 def seen(episode: ExplainedRebalance) -> tuple[object, ...]:

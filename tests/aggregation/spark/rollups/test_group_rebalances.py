@@ -46,7 +46,7 @@ def in_python(records: list[Sample]) -> list[dict[str, Any]]:
     in_order = sorted(records, key=lambda each: (each.cluster, each.group, each.ts, each.seq))
     rows = []
     for _, group in groupby(in_order, key=lambda each: (each.cluster, each.group)):
-        found = analyze(group, corrects_clocks=False)
+        found = analyze(group)
         incidents = incidents_by_rebalance(found)
         rows += [row_of(each, incidents.get(each.round.id)) for each in found.rebalances]
     return rows
