@@ -5,9 +5,9 @@ Source: incidents.md section 6.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from textwrap import shorten
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aggregation.incidents.answers import IncidentAnswer, MemberAnswer, WaitAnswer
 from metrics.model.sample import parse_time
@@ -154,11 +154,20 @@ def reason_of(incident: IncidentAnswer) -> str | None:
 def clock_steps(incident: IncidentAnswer) -> list[str]:
     """Return the members with a clock that stepped, and the correction of their times."""
     rows = incident.detail.get("clock_steps")
-    return [
-        f"the clock of {row['client_id']} on {row['host']} was {duration(abs(row['seconds']))}"
-        f" {'ahead' if row['seconds'] > 0 else 'behind'} from then on: its times are corrected"
-        for row in (rows if isinstance(rows, list) else [])
-    ]
+    return [_clock_step(row) for row in (rows if isinstance(rows, list) else [])]
+
+
+def _clock_step(row: Mapping[str, Any]) -> str:
+    own, apart, other = f"{row['client_id']} on {row['host']}", row["seconds"], row.get("other")
+    if other is not None:
+        names = f"{own} and of {other['client_id']} on {other['host']}"
+        return (
+            f"the clocks of {names} were {duration(abs(apart))} apart from then on, and either can "
+            f"be wrong: the times of {row['client_id']} are corrected"
+        )
+    side = "ahead" if apart > 0 else "behind"
+    length = duration(abs(apart))
+    return f"the clock of {own} was {length} {side} from then on: its times are corrected"
 
 
 def summarize(incident: IncidentAnswer) -> str:

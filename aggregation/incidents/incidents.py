@@ -174,8 +174,12 @@ def find_touched(
 
 
 def _step_row(step: ClockStep) -> dict[str, object]:
-    member = {"client_id": step.member.client_id, "host": step.member.host}
-    return member | {"seconds": round(step.seconds, 3)}
+    row: dict[str, object] = _names(step.member) | {"seconds": round(step.seconds, 3)}
+    return row if step.other is None else row | {"other": _names(step.other)}
+
+
+def _names(member: MemberRef) -> dict[str, object]:
+    return {"client_id": member.client_id, "host": member.host}
 
 
 def recent(analysis: Analysis, since: float) -> Analysis:

@@ -14,7 +14,11 @@ Generations are read in order, each by the steps before it, and a second one pro
 it is near (`_PROOF_S`, `_PROOF_ROUNDS`). So a history that is read in parts has the steps of the
 whole: each part begins with the `ClockStep`s of those before it, and waits for the `Doubt`s.
 
-A follower's second join of a generation and the time of a second source prove nothing.
+A member that a second source reports, too, is shown by that alone: a sync of one member id and
+generation, and its leave, are one event. What the log reports of it is moved, and its episode is
+taken into that of the other source.
+
+A follower's second join of a generation proves nothing.
 """
 
 from bisect import bisect_left, bisect_right
@@ -34,6 +38,7 @@ STEP_S = 3.0
 """Clocks of two hosts differ by less."""
 LOOK_S = SKEW_S
 """A step is no longer before the first sync that shows it: older rebalances are over."""
+_LEAST_LOOK_S = 60.0
 _SAME_S = 1.0
 """Offsets of one clock differ by less: a member hears of an assignment within a poll."""
 _PROOFS = 2
@@ -41,6 +46,8 @@ _PROOFS = 2
 _PROOF_S = 7 * 86_400.0
 """They are not further apart, nor by more generations of the group."""
 _PROOF_ROUNDS = 8
+_PAIR = 2
+"""Nothing shows the right clock of two."""
 _NEAR_S = 7200.0
 """A group that is made anew has the same numbers of generations later."""
 _CLASSIC = "classic"
@@ -56,6 +63,8 @@ class ClockStep(NamedTuple):
     since: float
     seconds: float
     """Seconds that the clock is ahead of the others' from then on."""
+    other: MemberRef | None = None
+    """The only other member of the group: its clock may be the one that was set back."""
     is_named: bool = False
     """An incident has it already."""
 
@@ -111,8 +120,11 @@ class _Doubt(NamedTuple):
     round: int
     """Number of its generation in the order of the group's."""
     proofs: int
+    other: MemberRef | None = None
+    """The one member that contradicts it."""
 
 
+_Owner = tuple[GroupRef, MemberRef]
 _Round = dict[MemberRef, _Sync]
 """All syncs of one generation."""
 _Steps = dict[MemberRef, list[ClockStep]]
@@ -129,13 +141,89 @@ def correct_clock_steps(
     steps: dict[GroupRef, _Steps] = defaultdict(lambda: defaultdict(list))
     for step in known:
         steps[step.ref][step.member].append(step)
+    doubled = _find_doubled(records)
+    for (ref, member), pairs in doubled.items():
+        _compare_sources(ref, member, pairs, records, steps[ref][member])
     doubts: list[Doubt] = []
     for ref, rounds in _read_rounds(records).items():
         doubts += _find_steps(ref, rounds, records, steps[ref])
     found = [step for of_group in steps.values() for own in of_group.values() for step in own]
     if not found:
         return SteadyRecords(list(records), [], doubts)
-    return SteadyRecords([_move(record, steps) for record in records], found, doubts)
+    moved = [_move(record, steps) for record in records]
+    return SteadyRecords(_unite_episodes(moved, doubled) if doubled else moved, found, doubts)
+
+
+def _find_doubled(records: Iterable[Sample]) -> dict[_Owner, list[tuple[Sample, Sample]]]:
+    """Return the events that a log and another source of a member have at different times."""
+    by_log: dict[tuple[object, ...], Sample] = {}
+    by_other: dict[tuple[object, ...], Sample] = {}
+    for each in records:
+        is_end = each.outcome is Outcome.SYNCED or each.outcome is Outcome.LEFT
+        if not is_end or not each.member_id or each.group_type != _CLASSIC:
+            continue
+        if each.kind is SampleKind.TRANSITION and each.scope is Scope.CONSUMER:
+            number = each.generation if each.outcome is Outcome.SYNCED else None
+            event: tuple[object, ...] = (
+                each.cluster,
+                each.group,
+                each.member_id,
+                each.outcome,
+                number,
+            )
+            (by_log if each.source in FILE_SOURCES else by_other).setdefault(event, each)
+    found: dict[_Owner, list[tuple[Sample, Sample]]] = defaultdict(list)
+    for name, own in by_log.items() if by_other else ():
+        other = by_other.get(name)
+        if other is not None and abs(parse_time(own.ts) - parse_time(other.ts)) >= STEP_S:
+            found[GroupRef(own.cluster, own.group), member_of(own)].append((own, other))
+    return found
+
+
+def _compare_sources(
+    ref: GroupRef,
+    member: MemberRef,
+    pairs: Sequence[tuple[Sample, Sample]],
+    records: Sequence[Sample],
+    steps: list[ClockStep],
+) -> None:
+    """Add the steps of a log's clock that another source of its member shows."""
+    own = {each.id for each, _ in pairs}
+    synced = [
+        parse_time(each.ts)
+        for each in records
+        if each.outcome is Outcome.SYNCED
+        and each.id not in own
+        and GroupRef(each.cluster, each.group) == ref
+        and member_of(each) == member
+    ]
+    for at, other_at in sorted((parse_time(a.ts), parse_time(b.ts)) for a, b in pairs):
+        known = _ahead(steps, at)
+        seconds = at - other_at - known
+        if abs(seconds) >= STEP_S:
+            # until then both sources had the same times
+            before = max((each + known for each in synced if each < other_at), default=None)
+            doubt = _Doubt(_Sync(member, at, at), before, seconds, known, 0, _PROOFS)
+            since = _begin(_list_marks(records, ref, member), doubt)
+            steps.append(ClockStep(ref, member, since, at - other_at))
+
+
+def _unite_episodes(
+    records: Iterable[Sample], doubled: Mapping[_Owner, Iterable[tuple[Sample, Sample]]]
+) -> list[Sample]:
+    """Return the records without the episodes of a log that another source has, too.
+
+    Their causes are in the other's episode, hidden behind its own.
+    """
+    others = {own.episode: other.episode for pairs in doubled.values() for own, other in pairs}
+    found: list[Sample] = []
+    for record in records:
+        if record.episode not in others or record.source not in FILE_SOURCES:
+            found.append(record)
+        elif record.to:
+            episode = others[record.episode]
+            found.append(replace(record, kind=SampleKind.SIGNAL, episode=episode))
+    return found
 
 
 def _read_rounds(records: Iterable[Sample]) -> dict[GroupRef, list[_Round]]:
@@ -181,7 +269,9 @@ def _find_steps(
             since = _begin(_list_marks(records, ref, member), doubt)
             seconds = doubt.known + doubt.seconds
             steps[member].append(
-                ClockStep(ref, member, since, seconds if abs(seconds) >= STEP_S else 0.0)
+                ClockStep(
+                    ref, member, since, seconds if abs(seconds) >= STEP_S else 0.0, doubt.other
+                )
             )
         if not proven:
             break
@@ -210,8 +300,14 @@ def _read_in_order(
             last[member] = sync.at
         found = {m: doubts[m] for m in round_ if m in doubts and doubts[m].proofs >= _PROOFS}
         if proven := _choose(found, len(round_)):
+            if len(round_) == _PAIR:
+                proven = {m: d._replace(other=_other_of(m, round_)) for m, d in proven.items()}
             return proven, doubts
     return {}, doubts
+
+
+def _other_of(member: MemberRef, round_: _Round) -> MemberRef:
+    return next(each for each in round_ if each != member)
 
 
 def _is_same(doubt: _Doubt, sync: _Sync, seconds: float, number: int) -> bool:
@@ -254,7 +350,7 @@ def _compare_one(
 
 def _choose(found: Mapping[MemberRef, _Doubt], members: int) -> dict[MemberRef, _Doubt]:
     """Return the members with another clock; of two that contradict each other the later one."""
-    if 2 * len(found) <= members and members > 2:
+    if 2 * len(found) <= members and members > _PAIR:
         return dict(found)
     return {member: doubt for member, doubt in found.items() if doubt.seconds > 0}
 
@@ -264,6 +360,7 @@ def _list_marks(records: Iterable[Sample], ref: GroupRef, member: MemberRef) -> 
         _Mark(parse_time(each.ts), is_end=_is_end(each))
         for each in records
         if each.kind not in _PERIODIC
+        and each.source in FILE_SOURCES
         and GroupRef(each.cluster, each.group) == ref
         and member_of(each) == member
     )
@@ -278,7 +375,8 @@ def _is_end(record: Sample) -> bool:
 def _begin(marks: Sequence[_Mark], doubt: _Doubt) -> float:
     """Return when the step of a clock was, by that clock: the time of the first moved record."""
     end = doubt.first.at
-    since = end - LOOK_S if doubt.before is None else max(end - LOOK_S, doubt.before)
+    look_s = max(LOOK_S + min(doubt.seconds, 0.0), _LEAST_LOOK_S)  # the others are that far ahead
+    since = end - look_s if doubt.before is None else max(end - look_s, doubt.before)
     own = [mark for mark in marks if since < mark.at <= end]
     if doubt.seconds > 0:
         silences = pairwise([since, *(mark.at for mark in own)])
@@ -289,7 +387,7 @@ def _begin(marks: Sequence[_Mark], doubt: _Doubt) -> float:
 def _move(record: Sample, steps: Mapping[GroupRef, _Steps]) -> Sample:
     of_group = steps.get(GroupRef(record.cluster, record.group))
     own = None if of_group is None else of_group.get(member_of(record))
-    if not own or record.kind in _PERIODIC:
+    if not own or record.kind in _PERIODIC or record.source not in FILE_SOURCES:
         return record
     return replace(
         record,

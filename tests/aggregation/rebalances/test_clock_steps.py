@@ -107,3 +107,59 @@ def test_incident_names_the_clock_that_stepped() -> None:
     assert named.detail["clock_steps"] == [{"client_id": "a", "host": "h-a", "seconds": 120.0}]
     words = ["the clock of a on h-a was 2 min ahead from then on: its times are corrected"]
     assert clock_steps(answer_of(named)) == words
+
+
+def by_log_and_wire(member: Member, since: float, seconds: float) -> list[Signal]:
+    """Return the history as both sources show it; the log of one member has another clock."""
+    named = [
+        replace(each, member=replace(each.member, member_id=f"id-{each.member.client_id}"))
+        for each in HISTORY
+    ]
+    wire = [
+        replace(each, source=SourceKind.WIRE, member=replace(each.member, origin="10.0.0.7"))
+        for each in named
+    ]
+    own = replace(member, member_id=f"id-{member.client_id}")
+    return [*wire, *stepped(named, own, since, seconds)]
+
+
+@pytest.mark.parametrize("seconds", [120.0, -50.0, -120.0, 3600.0])
+@pytest.mark.parametrize("since", [-10.0, 150.0, 250.0])
+def test_identity_beats_time_where_a_log_and_the_wire_show_a_member(
+    since: float, seconds: float
+) -> None:
+    """One generation of one member id is one event: a step needs no other proof."""
+    right = analyze(records(*by_log_and_wire(A, 0.0, 0.0)))
+
+    found = analyze(records(*by_log_and_wire(A, since, seconds)))
+
+    assert [each.round.generations for each in found.rebalances] == [(1,), (2,), (3,), (4,)]
+    assert [each.seconds for each in found.rebalances] == [
+        pytest.approx(each.seconds, abs=0.2) for each in right.rebalances
+    ]
+    assert [(i.kind, i.members, i.waiting_for) for i in found.incidents] == [
+        (i.kind, i.members, i.waiting_for) for i in right.incidents
+    ]
+
+
+@pytest.mark.parametrize("member", [A, B])
+@pytest.mark.parametrize("seconds", [30.0, -30.0])
+def test_of_two_clocks_either_can_be_wrong(member: Member, seconds: float) -> None:
+    """Nothing shows the one that was set; without an offset nobody has held up the other."""
+    history = [each for each in HISTORY if each.member != C]
+    wrong = records(*stepped(history, member, 150.0, seconds))
+
+    found = analyze(wrong)
+
+    assert [each.straggler for each in found.rebalances] == [None] * 4
+    assert [each.seconds for each in found.rebalances] == [
+        pytest.approx(each.seconds, abs=0.2) for each in analyze(records(*history)).rebalances
+    ]
+    (named,) = [each for each in found.incidents if "clock_steps" in each.detail]
+    ahead, other = sorted([A, B], key=lambda each: (each == member) != (seconds > 0))
+    names = f"{ahead.client_id} on {ahead.host} and of {other.client_id} on {other.host}"
+    (words,) = clock_steps(answer_of(named))
+    assert words == (
+        f"the clocks of {names} were 30.0 s apart from then on, and either can be wrong: the times"
+        f" of {ahead.client_id} are corrected"
+    )
