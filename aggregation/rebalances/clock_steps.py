@@ -220,6 +220,8 @@ def _unite_episodes(
     for record in records:
         if record.episode not in others or record.source not in FILE_SOURCES:
             found.append(record)
+        elif record.kind is SampleKind.CHANGE:
+            found.append(replace(record, episode=others[record.episode]))
         elif record.to:
             episode = others[record.episode]
             found.append(replace(record, kind=SampleKind.SIGNAL, episode=episode))

@@ -82,7 +82,8 @@ SECTION = Section(
     "does not come back has none, as its pod may be gone; hours that another agent of the same "
     "members saw do not count. Future lines are records from more than a day after their "
     "arrival. The clock's offset is how much earlier or later an agent sees rebalances end that "
-    "others see; once three of a group show a second or more, its times are corrected. What "
+    "others see; once three of a group show a second or more, its times are corrected, and so is "
+    "a step of a log's clock by three seconds or more that two generations show. What "
     "still goes on lasts to the agents' last record. A dropped member costs its group a day's "
     "time at most.",
     empty="No fault was found in the records of any agent.",

@@ -126,7 +126,7 @@ steps = st.builds(
     Step,
     st.integers(0, 3),
     st.one_of(st.floats(0, 3 * DAY_S), st.floats(DAY_S - 300, DAY_S + 300)),
-    st.sampled_from([120.0, -120.0, 30.0, -30.0, 400.0, -400.0]),
+    st.sampled_from([120.0, -120.0, 30.0, -30.0, 250.0, -250.0]),
 )
 
 
