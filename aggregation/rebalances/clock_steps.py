@@ -14,11 +14,11 @@ Generations are read in order, each by the steps before it, and a second one pro
 it is near (`_PROOF_S`, `_PROOF_ROUNDS`). So a history that is read in parts has the steps of the
 whole: each part begins with the `ClockStep`s of those before it, and waits for the `Doubt`s.
 
-A member that a second source reports, too, is shown by that alone: a sync of one member id and
-generation, and its leave, are one event. What the log reports of it is moved, and its episode is
-taken into that of the other source.
+Of a member that the wire shows, too, one event proves a step: a sync of one member id and
+generation, or its leave. What the log has of it is moved, and its episode becomes a part of the
+other one.
 
-A follower's second join of a generation proves nothing.
+A follower's second join of a generation, and the time of any other source, prove nothing.
 """
 
 from bisect import bisect_left, bisect_right
@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from aggregation.rebalances.grouping import SKEW_S, GroupRef
 from aggregation.rebalances.segments import MemberRef, member_of
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time, parse_time
-from metrics.tracking.source_traits import FILE_SOURCES
+from metrics.tracking.source_traits import FILE_SOURCES, PROTOCOL_SOURCES
 
 STEP_S = 3.0
 """Clocks of two hosts differ by less."""
@@ -141,11 +141,18 @@ def correct_clock_steps(
     steps: dict[GroupRef, _Steps] = defaultdict(lambda: defaultdict(list))
     for step in known:
         steps[step.ref][step.member].append(step)
-    doubled = _find_doubled(records)
+    ends = [
+        each
+        for each in records
+        if (each.outcome is Outcome.SYNCED or each.outcome is Outcome.LEFT)
+        and each.scope is Scope.CONSUMER
+        and each.group_type == _CLASSIC
+    ]
+    doubled = _find_doubled(ends)
     for (ref, member), pairs in doubled.items():
         _compare_sources(ref, member, pairs, records, steps[ref][member])
     doubts: list[Doubt] = []
-    for ref, rounds in _read_rounds(records).items():
+    for ref, rounds in _read_rounds(ends).items():
         doubts += _find_steps(ref, rounds, records, steps[ref])
     found = [step for of_group in steps.values() for own in of_group.values() for step in own]
     if not found:
@@ -154,27 +161,21 @@ def correct_clock_steps(
     return SteadyRecords(_unite_episodes(moved, doubled) if doubled else moved, found, doubts)
 
 
-def _find_doubled(records: Iterable[Sample]) -> dict[_Owner, list[tuple[Sample, Sample]]]:
-    """Return the events that a log and another source of a member have at different times."""
+def _find_doubled(ends: Iterable[Sample]) -> dict[_Owner, list[tuple[Sample, Sample]]]:
+    """Return the events that a log and the wire have at different times, by their member."""
     by_log: dict[tuple[object, ...], Sample] = {}
-    by_other: dict[tuple[object, ...], Sample] = {}
-    for each in records:
-        is_end = each.outcome is Outcome.SYNCED or each.outcome is Outcome.LEFT
-        if not is_end or not each.member_id or each.group_type != _CLASSIC:
-            continue
-        if each.kind is SampleKind.TRANSITION and each.scope is Scope.CONSUMER:
+    by_wire: dict[tuple[object, ...], Sample] = {}
+    for each in ends:
+        if each.kind is SampleKind.TRANSITION and each.member_id:
             number = each.generation if each.outcome is Outcome.SYNCED else None
-            event: tuple[object, ...] = (
-                each.cluster,
-                each.group,
-                each.member_id,
-                each.outcome,
-                number,
-            )
-            (by_log if each.source in FILE_SOURCES else by_other).setdefault(event, each)
+            event = each.cluster, each.group, each.member_id, each.outcome, number
+            if each.source in FILE_SOURCES:
+                by_log.setdefault(event, each)
+            elif each.source in PROTOCOL_SOURCES:
+                by_wire.setdefault(event, each)
     found: dict[_Owner, list[tuple[Sample, Sample]]] = defaultdict(list)
-    for name, own in by_log.items() if by_other else ():
-        other = by_other.get(name)
+    for name, own in by_log.items() if by_wire else ():
+        other = by_wire.get(name)
         if other is not None and abs(parse_time(own.ts) - parse_time(other.ts)) >= STEP_S:
             found[GroupRef(own.cluster, own.group), member_of(own)].append((own, other))
     return found
@@ -187,7 +188,7 @@ def _compare_sources(
     records: Sequence[Sample],
     steps: list[ClockStep],
 ) -> None:
-    """Add the steps of a log's clock that another source of its member shows."""
+    """Add the steps of a log's clock that the wire shows."""
     own = {each.id for each, _ in pairs}
     synced = [
         parse_time(each.ts)
@@ -211,9 +212,9 @@ def _compare_sources(
 def _unite_episodes(
     records: Iterable[Sample], doubled: Mapping[_Owner, Iterable[tuple[Sample, Sample]]]
 ) -> list[Sample]:
-    """Return the records without the episodes of a log that another source has, too.
+    """Return the records without the episodes of a log that the wire has, too.
 
-    Their causes are in the other's episode, hidden behind its own.
+    Their causes are in the other episode, hidden behind its own.
     """
     others = {own.episode: other.episode for pairs in doubled.values() for own, other in pairs}
     found: list[Sample] = []
@@ -228,17 +229,17 @@ def _unite_episodes(
     return found
 
 
-def _read_rounds(records: Iterable[Sample]) -> dict[GroupRef, list[_Round]]:
+def _read_rounds(ends: Iterable[Sample]) -> dict[GroupRef, list[_Round]]:
     """Return the generations of each group, in order, with members that logs alone have shown."""
     found: dict[GroupRef, list[tuple[int, _Sync]]] = defaultdict(list)
     others: set[tuple[GroupRef, MemberRef]] = set()
-    for each in records:
-        if each.outcome is not Outcome.SYNCED or each.scope is not Scope.CONSUMER:
+    for each in ends:
+        if each.outcome is not Outcome.SYNCED:
             continue
         ref, member = GroupRef(each.cluster, each.group), member_of(each)
         if each.source not in FILE_SOURCES:
             others.add((ref, member))
-        elif each.generation is not None and each.joined_ts and each.group_type == _CLASSIC:
+        elif each.generation is not None and each.joined_ts:
             sync = _Sync(member, parse_time(each.ts), parse_time(each.joined_ts))
             found[ref].append((each.generation, sync))
     return {

@@ -62,6 +62,8 @@ ADMIN_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.sees
 """Their notes have an admin's reason for the removal of a member."""
 FILE_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.outlives_process)
 """Their times are those of the client's own clock."""
+PROTOCOL_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.sees_protocol)
+"""They show each request of a member at its time."""
 GAP_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.notes_gaps)
 """Their notes are gaps in a client's reports."""
 POLL_SOURCES = frozenset(kind for kind, traits in TRAITS.items() if traits.asks_coordinators)

@@ -20,8 +20,11 @@ from aggregation.spark.rollups.group_rebalances import row_of
 from aggregation.spark.rollups.incident_rows import incident_row
 from metrics.model.sample import Outcome, Sample, SampleKind, format_time, parse_time
 from metrics.model.status import RebalanceStatus as S
+from tests.aggregation.rebalances.test_clock_steps import by_log_and_wire
+from tests.aggregation.rebalances.test_rebalances import A
+from tests.aggregation.rebalances.test_rebalances import records as track
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client, rebalance
-from tests.aggregation.spark.rollups.test_daily_rebalances import day_of, seen
+from tests.aggregation.spark.rollups.test_daily_rebalances import day_of, seen, shifted
 
 DAYS = 6
 FIRST = date(2025, 11, 24)
@@ -168,6 +171,20 @@ def test_step_near_midnight_changes_no_answer(member: int, at: float, seconds: f
     assert {row["client_id"] for row in named} == {f"c-{member}"}
     assert round(named[-1]["seconds"]) == seconds
     assert len(named) == 1 or seconds < 0  # a log's times wait until the clock has caught up
+
+
+@pytest.mark.parametrize("midnight", [50, 190, 201, 260, 330])
+@pytest.mark.parametrize("seconds", [120.0, -120.0, 400.0])
+def test_log_beside_the_wire_is_put_right_wherever_midnight_falls(
+    seconds: float, midnight: int
+) -> None:
+    given = track(*by_log_and_wire(A, 150.0, seconds))
+    shown = shifted(given, START_AT + DAY_S - midnight)
+
+    found, whole = by_day(shown), as_a_whole(shown)
+
+    assert list(map(seen, found.rebalances)) == list(map(seen, whole.rebalances))
+    assert outlines(found) == outlines(whole)
 
 
 def test_step_without_a_proof_is_waited_for_a_week_and_no_longer() -> None:
