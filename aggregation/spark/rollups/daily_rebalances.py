@@ -166,6 +166,7 @@ class GroupDays:
         self.pending = new[len(over) :]
 
         counted_ids = set(carried.in_incidents)
+        leaves = {each.round.started_at: each.round.id for each in ordered}
         begun = [
             each
             for each in found
@@ -173,6 +174,7 @@ class GroupDays:
             and each.id not in counted_starts
             # without the records before it, the rest of a counted one looks like another
             and counted_ids.isdisjoint(span.id for span in each.rebalances)
+            and (each.rebalances or leaves.get(each.started_at) not in counted_ids)
         ]
         waiting = (
             each.started_at
@@ -202,6 +204,14 @@ class GroupDays:
         cut = _cut(spans, min([midnight - RETURN_S, settled_to, *starts]))
         kept = _retain(records, cut, midnight, analysis.clock_steps)
         counted_ids |= {span.id for each in past for span in each.rebalances}
+        own_starts = {each.started_at for each in found}
+        counted_ids |= {
+            id_
+            for at, id_ in leaves.items()
+            # the leave of a last member is part of an incident, and none of its rebalances
+            if at not in own_starts
+            and any(each.started_at < at <= (each.ended_at or at) for each in past)
+        }
         counted_starts = {
             **counted_starts,
             **{each.round.id: each.round.started_at for each in over},
