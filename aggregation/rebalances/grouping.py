@@ -447,7 +447,7 @@ def _place_exits(exits: Sequence[Segment], islands: list[_Island]) -> list[_Isla
             begun.add(segment)
         elif running:
             running[0].add(segment)
-        elif late is not None and _is_without_cause(late, segment.member):
+        elif late is not None and _is_without_cause(late, segment):
             late.add(segment)
         elif alone and alone[-1].last_at + NOTICE_S >= segment.started_at:
             alone[-1].add(segment)
@@ -457,9 +457,17 @@ def _place_exits(exits: Sequence[Segment], islands: list[_Island]) -> list[_Isla
     return islands + alone
 
 
-def _is_without_cause(island: _Island, gone: MemberRef) -> bool:
-    """Check that nothing but a leave before it can have begun a rebalance."""
-    return not any(each.member == gone or _is_cause(each) for each in island.segments)
+def _is_without_cause(island: _Island, leave: Segment) -> bool:
+    """Check that nothing but a leave before it can have begun a rebalance.
+
+    Another agent may have seen the same leave.
+    """
+    others = [s for s in island.segments if not (s.is_exit and _is_same_leave(s, leave))]
+    return not any(each.member == leave.member or _is_cause(each) for each in others)
+
+
+def _is_same_leave(one: Segment, other: Segment) -> bool:
+    return one.member == other.member and _is_same_event(one, other)
 
 
 def _follow(cut: list[Segment]) -> list[_Island]:

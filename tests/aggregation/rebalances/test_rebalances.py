@@ -13,7 +13,7 @@ from aggregation.rebalances.departures import Departure, DepartureKind, workload
 from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
 from aggregation.rebalances.root_cause import Certainty, Straggler
 from aggregation.rebalances.segments import MemberRef
-from metrics.model.sample import Sample, SampleKind, Scope
+from metrics.model.sample import Sample, SampleKind, Scope, format_time, parse_time
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus as Status
 from metrics.tracking.status_track import StatusConfig
@@ -99,6 +99,23 @@ class TestTrigger:
 
         assert story(found) == [(Certainty.SEEN, "a", Status.USER_REQUESTED)]
         assert found[0].round.started_at == 100.0
+
+    def test_leave_that_two_agents_see_begins_one_late_rebalance(self) -> None:
+        of_log = records(*START, left(100.0, A), *round_of(2, 104.8, B, C))
+        of_wire = [
+            msgspec.structs.replace(
+                record,
+                id=f"w{record.id}",
+                agent="wire",
+                episode=record.episode and f"w{record.episode}",
+                ts=format_time(parse_time(record.ts) + 0.005),
+            )
+            for record in of_log
+            if record.client_id == "a"
+        ]
+        found = explain_rebalances([*of_log, *of_wire])[1:]
+
+        assert story(found) == [(Certainty.SEEN, "a", Status.USER_REQUESTED)]
 
     def test_two_that_leave_one_after_the_other_are_one_rebalance(self) -> None:
         found = episodes(left(100.0, A), left(100.5, B), *round_of(2, 101.0, C))
