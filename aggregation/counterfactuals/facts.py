@@ -50,6 +50,14 @@ class IncidentFacts:
     """The same in partition seconds: each for the length of its rebalance."""
     handed_over: int | None = None
     """The part of ``moved`` that members which stay give to others."""
+    notice_s: float | None = None
+    """Until the last of the others had learned of a rebalance, on average."""
+    poll_wait_s: float | None = None
+    """From there to a member's join, at its next poll, on average."""
+    group_size: int | None = None
+    """Members that took part in its largest rebalance."""
+    joins_without_poll: bool | None = None
+    """All its clients are librdkafka, which joins a cooperative group again without a poll."""
     away_s: float | None = None
     """Partition seconds for which members that came back did not read their own."""
     group_type: str | None = None
@@ -93,6 +101,10 @@ def facts_of_incident(incident: Incident) -> IncidentFacts | None:
         moved_s=cost.moved_partition_seconds,
         handed_over=cost.partitions_handed_over,
         away_s=cost.away_partition_seconds,
+        notice_s=incident.notice_s,
+        poll_wait_s=incident.poll_wait_s,
+        group_size=incident.group_size,
+        joins_without_poll=incident.joins_without_poll,
         members=_names(member.client_id for member in incident.members),
         is_static=any(member.group_instance_id for member in incident.members),
         absences=tuple(
@@ -122,6 +134,10 @@ def facts_of_row(row: Mapping[str, Any]) -> IncidentFacts:
         moved_s=row["moved_s"],
         handed_over=row["handed_over"],
         away_s=row["away_s"],
+        notice_s=row["notice_s"],
+        poll_wait_s=row["poll_wait_s"],
+        group_size=row["group_size"],
+        joins_without_poll=row["joins_without_poll"],
         members=_names(row["members"] or ()),
         is_static=bool(row["is_static"]),
         absences=tuple(

@@ -43,6 +43,8 @@ DEFAULT_SESSION_S = 45.0
 """Default of Java clients from 3.0 on: no shorter one is proposed unseen."""
 LONGEST_SESSION_S = 1800.0
 """Default of the broker's group.max.session.timeout.ms."""
+LEAST_FULL = 3
+"""Polls are taken as full to one part of so many at least: no source shows their records."""
 _SHORTEST_INTERVAL_S = 0.001
 """Kafka has a poll interval of 1 ms at least; less is no interval of a consumer."""
 
@@ -51,9 +53,10 @@ def propose_static_membership(history: PastIncidents) -> Change | None:
     """Propose static membership with a session timeout.
 
     A planned restart or rollout has no rebalance if each member is back within the timeout. One
-    that is later expires and joins: two rebalances. A member that goes for good is noticed after
-    the timeout, whether it left or died. Two processes with one id fence each other, so a member
-    whose successor came before it left has to stop first: how long that takes is not recorded.
+    that is later expires and joins: two rebalances, behind the wait for the timeout. A member that
+    goes for good is noticed after the timeout, whether it left or died. Two processes with one id
+    fence each other, so a member whose successor came before it left has to stop first: how long
+    that takes is not recorded.
     """
     session, curve, asked = _draw_static(history)
     best = choose(curve)
@@ -132,7 +135,25 @@ def _save_static(incident: IncidentFacts, timeout_s: float) -> Saving:
     if not late and not _overlaps(incident):
         return save_all(incident)
     left = max(0, incident.rebalances - REBALANCES_OF_AN_ABSENCE * late)
-    return Saving(incident=incident, rebalances=left, unread_s=None)
+    is_known = bool(left) and not _overlaps(incident)
+    unread_s = _save_unread_but_late(incident, timeout_s, late) if is_known else None
+    return Saving(incident=incident, rebalances=left, unread_s=unread_s)
+
+
+def _save_unread_but_late(incident: IncidentFacts, timeout_s: float, late: int) -> float | None:
+    """Return the unread seconds saved, where some members are back too late; None: unknown.
+
+    Members had the same number of partitions, on average. Those of members that are back in time
+    wait for them. Those of the others wait for the timeout, and then for as long as they did: their
+    share of the rebalances stays.
+    """
+    spans = _seconds(incident.absences)
+    if incident.unread_s is None or incident.away_s is None or not sum(spans):
+        return None
+    of_each = incident.away_s / sum(spans)
+    waited_s = sum(span for span in spans if span < timeout_s) + late * timeout_s
+    stays = REBALANCES_OF_AN_ABSENCE * late / incident.rebalances
+    return incident.unread_s * (1 - stays) - of_each * waited_s
 
 
 def propose_session_timeout(history: PastIncidents) -> Change | None:
@@ -196,9 +217,14 @@ def propose_poll_records(history: PastIncidents) -> Change | None:
     """Propose fewer records a poll, if no longer interval is worth it.
 
     That is also so for work of more than `LONGEST_INTERVAL_S`.
-    The work between two polls is taken as proportional to the records. The number now is no part
-    of incidents, so the proposal divides it. The member polls in time, so its own partitions are
-    read, too.
+    The work between two polls is taken as proportional to the records that a poll returned. The
+    number now is no part of incidents, so the proposal divides it. No source shows how full polls
+    were, either: a smaller number changes nothing where a poll returned fewer records than that. So
+    the number is so small that it is enough for polls that are full to one part of `LEAST_FULL`.
+    Smaller polls cost little: the client has fetched the records before. The member polls in time,
+    so its own partitions are read, too.
+
+    Source: collectFetch (FetchCollector.java) returns what was fetched, up to max.poll.records.
     """
     now, kind = latest(history.all, "max_poll_interval_s"), history.client_kind
     curve = _draw_interval(history)[1]
@@ -208,13 +234,14 @@ def propose_poll_records(history: PastIncidents) -> Change | None:
     if not found or not has_setting or now is None or now < _SHORTEST_INTERVAL_S:
         return None
     longest = max(span for _, span in found)
-    value = f"its value now / {ceil(MARGIN * longest / now)}"
+    value = f"its value now / {ceil(MARGIN * LEAST_FULL * longest / now)}"
     return Change(
         setting=POLL_RECORDS,
         now=None,
         proposed=value,
         because=f"{len(found)} took up to {longest:.4g} s between two polls, {now:g} s are allowed",
-        price="more overhead for each record",
+        price="more overhead for each record; enough for polls that returned a third of the value "
+        "now or more",
         confidence=rate_confidence(False, False),
         savings=tuple(
             Saving(incident=each, rebalances=each.rebalances, unread_s=each.unread_s)

@@ -16,6 +16,7 @@ from aggregation.counterfactuals.lines import (
     pacing_lines,
     protocol_lines,
 )
+from aggregation.counterfactuals.poll_waits import PollWaits, read_waits
 from aggregation.counterfactuals.savings import REBALANCES_OF_AN_ABSENCE, Saving, sum_unread
 from aggregation.counterfactuals.sentences import format_span
 from aggregation.counterfactuals.timeouts import round_up
@@ -46,23 +47,34 @@ def propose_cooperative(
     """Propose the cooperative assignor: the rebalances stay, the partitions of others are read.
 
     Only those partitions move that have to, by the numbers that each member had before and after.
-    They are unread for the length of the rebalance. What a member that stays hands over is given
-    up in one round and taken in the next one. That takes as long, and at least a heartbeat's
-    interval: the others learn of it with their next heartbeats. As members read on, the leader
-    works between its join and its assignment, and so does a new owner that had partitions before
-    it learns of more: each for half of the longest work, on average. (A Java client joins and
-    syncs when it polls.) The rest of the unread time is saved. Incidents in which a member went
-    without a word are left out: their unread time is mostly its own. So are groups of other
-    protocols, of clients that have an assignor of their own, and of one that is cooperative.
+    What a member that has gone leaves behind is unread for the length of the rebalance. What a
+    member that stays hands over is given up in one round and taken in the next one, which takes as
+    long, and at least a heartbeat's interval: the others learn of it with their next heartbeats.
+
+    As members read on, they work between these steps. A Java client joins, gets the answer, and
+    gets its assignment when it polls. So the leader works for the rest of its batch before it
+    assigns, and a new owner that has partitions does the same before it learns of more; but the
+    member that joins last is still in its poll, so one of all does not. Owners give up at their own
+    polls, and the first of them begins the next round: k owners wait for (k - 1) / (k + 1) of the
+    rest less, on average. librdkafka
+    joins from a thread of its own: its rebalance takes as long as its members need to learn of it,
+    and only a new owner works on. How long the rest of a batch takes is seen in the joins of the
+    eager group; else half of the longest rebalance counts, without its heartbeat.
+
+    The rest of the unread time is saved. Incidents in which a member went without a word are left
+    out: their unread time is mostly its own. So are groups of other protocols, of clients that have
+    an assignor of their own, and of one that is cooperative.
     """
     now = latest(history.all, "assignor")
     is_cooperative = "cooperative" in (now or "").lower()
     if is_cooperative or not _is_classic(history) or _lacks_assignor(history):
         return None
+    waits = read_waits(history.all)
     savings = [
         Saving(incident=each, rebalances=0, unread_s=saved)
         for each in history.uncounted
-        if (saved := _unread_but_for(each, _cooperative_s(each, heartbeat_s))) is not None
+        for left_s in [_cooperative_s(each, waits, heartbeat_s)]
+        if (saved := _unread_but_for(each, left_s)) is not None
     ]
     if (sum_unread(savings) or 0.0) <= 0.0:
         return None
@@ -90,16 +102,21 @@ def _lacks_assignor(history: PastIncidents) -> bool:
     return setting_of(ASSIGNOR, "classic", history.client_kind) is None
 
 
-def _cooperative_s(incident: IncidentFacts, heartbeat_s: float) -> float | None:
+def _cooperative_s(incident: IncidentFacts, waits: PollWaits, heartbeat_s: float) -> float | None:
     """Return the unread seconds of the partitions that have to move; None: unknown."""
     if incident.moved_s is None or not incident.moved:
         return incident.moved_s
     length_s = incident.moved_s / incident.moved
     handed_over = min(incident.moved, incident.handed_over or 0)
-    work_s = max(0.0, length_s - heartbeat_s)  # the longest: the eager rebalance waited for it
-    longer_s = max(0.0, heartbeat_s - length_s) + work_s / 2
     freed = incident.moved - handed_over
-    return incident.moved_s + handed_over * longer_s + freed * work_s
+    rest_s = waits.rest_of(max(0.0, length_s - heartbeat_s))
+    if waits.joins_without_poll:
+        notice_s = heartbeat_s if waits.notice_s is None else waits.notice_s
+        return freed * (min(length_s, notice_s) + rest_s) + handed_over * heartbeat_s
+    others = 1.0 if incident.group_size is None else 1 - 1 / incident.group_size
+    owners = max(1.0, handed_over / incident.rebalances) if incident.rebalances else 1.0
+    second_s = max(length_s, heartbeat_s) + rest_s * (others - (owners - 1) / (owners + 1))
+    return freed * (length_s + 2 * others * rest_s) + handed_over * max(0.0, second_s)
 
 
 def _unread_but_for(incident: IncidentFacts, left_s: float | None) -> float | None:
@@ -123,19 +140,25 @@ def propose_consumer_protocol(
     """Propose the protocol of KIP-848: the rebalances stay, and members do not wait for others.
 
     An owner reads until it gives a partition up, and reports that at once. The new owner learns of
-    it with its next heartbeat: after half of the broker's interval, on average. Partitions of a
-    member that has gone go to members that may work between two polls: the classic rebalance waited
-    for the longest work, behind a heartbeat, and each waits for half of it, on average. The rest of
-    the unread time is saved. Incidents are left out as for the cooperative assignor, which stands
-    beside it for brokers that lack the protocol.
+    it with its next heartbeat: after half of the broker's interval, on average. It takes the
+    partition at its next poll: a member that has partitions works for the rest of its batch before,
+    as the joins of the classic group show; else half of the longest rebalance counts, without its
+    heartbeat. A member that joins has none, so it takes the first one at once; those that others
+    give up later wait for its work. The rest of the unread time is saved. Incidents are left out as
+    for the cooperative assignor, which stands beside it for brokers that lack the protocol.
+
+    Source: rd_kafka_cgrp_consumer_handle_next_assignment (rdkafka_cgrp.c) postpones the next
+    assignment until the application has polled; maybeReconcile (AbstractMembershipManager.java)
+    does the same.
     """
     kind = history.client_kind
     if not _is_classic(history) or kind is ClientKind.CONNECT:
         return None
+    waits = read_waits(history.all)
     savings = [
         Saving(incident=each, rebalances=0, unread_s=saved)
         for each in history.uncounted
-        for left_s in [_consumer_protocol_s(each, heartbeat_s, client_heartbeat_s)]
+        for left_s in [_consumer_protocol_s(each, waits, heartbeat_s, client_heartbeat_s)]
         if (saved := _unread_but_for(each, left_s)) is not None
     ]
     if (sum_unread(savings) or 0.0) <= 0.0:
@@ -164,14 +187,16 @@ def _price_of_protocol(kind: ClientKind, older: Change | None) -> str:
 
 
 def _consumer_protocol_s(
-    incident: IncidentFacts, heartbeat_s: float, client_heartbeat_s: float
+    incident: IncidentFacts, waits: PollWaits, heartbeat_s: float, client_heartbeat_s: float
 ) -> float | None:
     """Return the unread seconds of the partitions that have to move; None: unknown."""
     if incident.moved_s is None or not incident.moved:
         return None if incident.moved is None else 0.0
-    work_s = max(0.0, incident.moved_s / incident.moved - client_heartbeat_s)
-    freed = 0 if incident.handed_over is None else max(0, incident.moved - incident.handed_over)
-    return incident.moved * heartbeat_s / 2 + freed * work_s / 2
+    rest_s = waits.rest_of(max(0.0, incident.moved_s / incident.moved - client_heartbeat_s))
+    handed_over = min(incident.moved, incident.handed_over or 0)
+    freed = 0 if incident.handed_over is None else incident.moved - handed_over
+    behind_the_first = max(0, handed_over - incident.rebalances)
+    return incident.moved * heartbeat_s / 2 + (freed + behind_the_first) * rest_s
 
 
 _ORDERLY = {

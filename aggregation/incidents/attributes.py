@@ -236,8 +236,8 @@ class Attributes:
             index -= 1
         return changes[index].at if index >= 0 else None
 
-    def count_owned(self, member: _Key, at: float) -> int:
-        """Return the number of partitions of a member at an instant (Unix seconds).
+    def owned_at(self, member: _Key, at: float) -> frozenset[str]:
+        """Return the partitions that a member had at an instant (Unix seconds).
 
         Partitions that it gave up in the `SLACK_S` before count: a member gives them up at the
         start of a rebalance, or with its leave.
@@ -246,7 +246,11 @@ class Attributes:
         index = bisect_right(changes, at, key=lambda each: each.at) - 1
         if index > 0 and not changes[index].owned and changes[index].at >= at - SLACK_S:
             index -= 1
-        return len(changes[index].owned) if index >= 0 else 0
+        return changes[index].owned if index >= 0 else frozenset()
+
+    def count_owned(self, member: _Key, at: float) -> int:
+        """Return the number of them."""
+        return len(self.owned_at(member, at))
 
 
 def read_attributes(records: Iterable[Sample]) -> dict[tuple[str, str], Attributes]:

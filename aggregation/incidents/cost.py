@@ -22,6 +22,7 @@ from typing import NamedTuple
 from aggregation.incidents.attributes import Attributes, Ownership
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind
+from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.model.sample import Outcome
 from metrics.model.status import RebalanceStatus
 
@@ -113,19 +114,14 @@ def count_moves(draft: Draft, attributes: Attributes) -> NeededMoves:
     """Return the moves that no assignor avoids.
 
     A member that has more partitions after a rebalance than before gained at least the difference.
-    Each of these partitions counts for the length of the rebalance: from its first member's start,
-    or from the leave that began it, if that is earlier.
+    Members that read the same topics may change places: one of them that had most has most again.
+    Each move counts for the length of the rebalance: from its first member's start, or from the
+    leave that began it, if that is earlier.
     """
-    leaves = [each.at for each in draft.all_departures if each.how is DepartureMode.LEFT]
     count, seconds, handed_over, before = 0, 0.0, 0, float("-inf")
-    for each in draft.rebalances:
-        since, until = each.round.started_at, each.round.ended_at
-        since = min([since, *(at for at in leaves if before < at < since)])
-        gained = sum(
-            max(0, owned - attributes.count_owned(member, since))
-            for member in attributes.changes_of_member
-            if (owned := attributes.count_owned(member, until + SLACK_S))
-        )
+    for since, each in spans_of(draft):
+        until = each.round.ended_at
+        gained = _count_gained(attributes, since, until + SLACK_S)
         freed = sum(
             attributes.count_owned(each.member.key, attributes.stop_of(each))
             for each in draft.all_departures
@@ -134,6 +130,31 @@ def count_moves(draft: Draft, attributes: Attributes) -> NeededMoves:
         count, seconds = count + gained, seconds + gained * (until - since)
         handed_over, before = handed_over + max(0, gained - freed), until
     return NeededMoves(count, seconds, handed_over)
+
+
+def spans_of(draft: Draft) -> Iterator[tuple[float, ExplainedRebalance]]:
+    """Yield the rebalances of an incident, each with its start or the leave before it."""
+    leaves = [each.at for each in draft.all_departures if each.how is DepartureMode.LEFT]
+    before = float("-inf")
+    for each in draft.rebalances:
+        since = each.round.started_at
+        yield min([since, *(at for at in leaves if before < at < since)]), each
+        before = each.round.ended_at
+
+
+def _count_gained(attributes: Attributes, since: float, until: float) -> int:
+    """Return the fewest partitions that the members gained between two instants."""
+    alike: dict[frozenset[str], list[tuple[int, int]]] = defaultdict(list)
+    for member in attributes.changes_of_member:
+        owned = attributes.owned_at(member, until)
+        if owned:
+            topics = frozenset(map(_topic_of, owned))
+            alike[topics].append((attributes.count_owned(member, since), len(owned)))
+    return sum(
+        max(0, after - before)
+        for pairs in alike.values()
+        for before, after in zip(*map(sorted, zip(*pairs, strict=True)), strict=True)
+    )
 
 
 def _list_gone_topics(draft: Draft) -> set[str]:

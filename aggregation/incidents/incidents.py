@@ -24,6 +24,7 @@ from aggregation.incidents.lag_growth import (
     split_steps,
 )
 from aggregation.incidents.model import Cost, Incident, IncidentKind, RebalanceSpan
+from aggregation.incidents.polls import join_without_poll, measure_polls
 from aggregation.incidents.refusals import find_refusals
 from aggregation.incidents.restarts import RESTART_S, STOP_S, Stop
 from aggregation.incidents.settings import ClientKind, find_client_kind
@@ -318,6 +319,7 @@ def _incident(group: _KnownGroup, draft: Draft, unread: float | None, until: flo
     ongoing = draft.is_ongoing
     departures = tuple(draft.all_departures)
     growth = measure_growth(group.disturbances, draft.started_at, until)
+    polls = measure_polls(draft)
     return Incident(
         id=digest(*ref, "incident", f"{draft.started_at:.6f}", *_first(draft))[:16],
         ref=ref,
@@ -342,6 +344,10 @@ def _incident(group: _KnownGroup, draft: Draft, unread: float | None, until: flo
         group_type=_group_type(draft, group.attributes),
         client_kind=_client_kind(draft),
         may_stop_others=_may_stop_others(draft, group.attributes),
+        notice_s=polls.notice_s,
+        poll_wait_s=polls.wait_s,
+        group_size=polls.group_size,
+        joins_without_poll=join_without_poll(draft, group.attributes),
     )
 
 

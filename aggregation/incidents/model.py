@@ -214,6 +214,14 @@ class Incident:
     client_kind: ClientKind = ClientKind.CONSUMER
     may_stop_others: bool = True
     """Other members take part, and the assignor, a setting, may be an eager one: it stops them."""
+    notice_s: float | None = None
+    """Seconds until the last of the others had learned of a rebalance, on average."""
+    poll_wait_s: float | None = None
+    """Seconds from there to a member's join, at its next poll, on average."""
+    group_size: int | None = None
+    """Members that took part in its largest rebalance."""
+    joins_without_poll: bool | None = None
+    """All its clients are librdkafka, which joins a cooperative group again without a poll."""
 
     @property
     def is_ongoing(self) -> bool:

@@ -4,7 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.backtests import SCENES, SHORT, Pause, Scene, backtest, measure_unread, render
+from tests.system.backtests import (
+    FURTHER,
+    SCENES,
+    SHORT,
+    Pause,
+    Scene,
+    backtest,
+    measure_unread,
+    render,
+)
 from tests.system.live_scene import Happening
 
 pytestmark = [pytest.mark.kafka, pytest.mark.jvm, pytest.mark.timeout(600)]
@@ -17,7 +26,9 @@ def test_static_membership_avoids_what_it_promises(cache: Path, tmp_path: Path) 
 
 
 @pytest.mark.field
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name.replace(" ", "-"))
+@pytest.mark.parametrize(
+    "scene", [*SCENES, *FURTHER], ids=lambda scene: scene.name.replace(" ", "-")
+)
 def test_prediction_holds(scene: Scene, cache: Path, tmp_path: Path) -> None:
     assert backtest(scene, tmp_path, cache).faults == []
 

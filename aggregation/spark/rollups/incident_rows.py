@@ -64,6 +64,10 @@ INCIDENT = T.StructType(
         T.StructField("moved_partition_seconds", T.DoubleType()),
         T.StructField("partitions_handed_over", T.LongType()),
         T.StructField("client_kind", T.StringType()),
+        T.StructField("notice_seconds", T.DoubleType()),
+        T.StructField("poll_wait_seconds", T.DoubleType()),
+        T.StructField("group_size", T.LongType()),
+        T.StructField("joins_without_poll", T.BooleanType()),
     ]
 )
 """``client_id`` and ``host`` are of the first of ``members``; ``detail`` and ``also`` are JSON."""
@@ -125,6 +129,10 @@ def incident_row(incident: Incident, app: str) -> dict[str, Any]:
         "moved_partition_seconds": _rounded(cost.moved_partition_seconds),
         "partitions_handed_over": cost.partitions_handed_over,
         "client_kind": incident.client_kind.value,
+        "notice_seconds": _rounded(incident.notice_s),
+        "poll_wait_seconds": _rounded(incident.poll_wait_s),
+        "group_size": incident.group_size,
+        "joins_without_poll": incident.joins_without_poll,
     }
 
 

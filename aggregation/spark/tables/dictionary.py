@@ -132,6 +132,19 @@ INCIDENTS: Table = {
         "bigint", "The part of them that a member which stayed gave to another", _N, _COUNTED
     ),
     "client_kind": _c("string", "consumer, streams or connect: whose settings", source=_COUNTED),
+    "notice_seconds": _c(
+        "double",
+        "Until the last of the others had learned of a rebalance, on average",
+        _S,
+        _COUNTED,
+    ),
+    "poll_wait_seconds": _c(
+        "double", "From there to a member's join, at its next poll, on average", _S, _COUNTED
+    ),
+    "group_size": _c("bigint", "Members that took part in its largest rebalance", _N, _COUNTED),
+    "joins_without_poll": _c(
+        "boolean", "All clients are librdkafka: it joins again without a poll", source=_COUNTED
+    ),
     "batch": _BATCH,
 }
 REBALANCES: Table = {

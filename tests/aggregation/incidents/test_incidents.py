@@ -1365,14 +1365,26 @@ class TestWhatNoSettingSaves:
         assert found.cost.away_partition_seconds == pytest.approx(went.returned_at - 100.0)
 
     def test_fewest_moves_count_from_the_leave_to_the_end(self) -> None:
-        """C gained two and B lost one, A gained one: 2 and 1 had to move."""
+        """B had two and C none, then C two and B one: one had to move. Then A gained one."""
         found = self.history()
         (first, second) = found.rebalances
-        assert found.cost.partitions_to_move == 3
-        assert found.cost.partitions_handed_over == 2
+        assert found.cost.partitions_to_move == 2
+        assert found.cost.partitions_handed_over == 1
         assert found.cost.moved_partition_seconds == pytest.approx(
-            2 * (first.ended_at - 100.0) + (second.ended_at - second.started_at)
+            (first.ended_at - 100.0) + (second.ended_at - second.started_at)
         )
+
+    def test_members_of_other_topics_do_not_change_places(self) -> None:
+        """A gave u-1 up; B, which had one of t, has got t-1, too: A cannot have had its place."""
+        (found,) = incidents(
+            reads(1.0, A, "u-0", "u-1"),
+            reads(1.0, B, "t-0"),
+            *round_of(2, 100.0, A, B, C, causes={"b": (8, "s")}),
+            *(reads(100.1, each) for each in (A, B)),
+            reads(100.6, A, "u-0"),
+            reads(100.6, B, "t-0", "t-1"),
+        )
+        assert found.cost.partitions_to_move == 1
 
     def test_not_known_where_no_source_shows_assignments(self) -> None:
         (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"b": (8, "s")}))
