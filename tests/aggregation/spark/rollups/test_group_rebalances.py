@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from aggregation.incidents.incidents import analyze
+from aggregation.spark.rollups.clock_offsets import by_member
 from aggregation.spark.rollups.group_rebalances import (
     group_rebalances,
     incidents_by_rebalance,
@@ -48,7 +49,10 @@ def in_python(records: list[Sample]) -> list[dict[str, Any]]:
     for _, group in groupby(in_order, key=lambda each: (each.cluster, each.group)):
         found = analyze(group)
         incidents = incidents_by_rebalance(found)
-        rows += [row_of(each, incidents.get(each.round.id)) for each in found.rebalances]
+        steps = by_member(found.clock_steps)
+        rows += [
+            row_of(each, incidents.get(each.round.id), steps=steps) for each in found.rebalances
+        ]
     return rows
 
 
