@@ -31,19 +31,24 @@ _STAMP = r"(?=\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:|\[\d\d:\d\d:\d\d|\{\"|" 
 """Text that follows a stream's name: the application's own time, or its object."""
 _PART = r" {2,4}(?:'?[\w.@-]{1,64}'?: |[}\]])|\{\s*$"
 """A line of an object that Node prints, or of a record of pino-pretty."""
-_THREAD = r"(?![\w.-]{0,64}(?:[Tt]hread|main\b|[Ww]orker|[Pp]ool|[Ee]xecutor))"
+_THREAD = r"(?![\w.-]{0,64}(?:[Tt]hread|main\b|[Ww]orker|[Pp]ool|[Ee]xecutor|exec-\d))"
 _DETAILS = r"[\w.%+-]{1,128}=[^\s,=]{0,256}(?:,[\w.%+-]{1,128}=[^\s,=]{0,256}){0,64} "
 """Labels and variables, as Docker's option --details writes them."""
+_CONTAINER_LOG = (
+    r"[\w.]{1,64}\.containers\.(?P<pod>[a-z\d][a-z\d.-]{0,252})_[a-z\d-]{1,63}_"
+    r"(?P<container>[a-z\d-]{1,255})-[\da-f]{64}\.log"
+)
+"""A tag of Fluentd and Fluent Bit: the path of a container's log on its node."""
 _POD_OF_SET = r"[a-z\d][a-z\d.-]{1,230}-[a-z\d]{8,10}-[a-z\d]{5}"
 _PATTERNS = {
     "kubectl logs --prefix": (r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<container>[^\]\s]{1,253})\] ",),
     "docker compose logs, docker service logs, supervisord's, with the time or without": (
-        rf"(?:(?P<time>{_ISO}) )?(?!{_LEVEL}\s|\d+\s)",
+        rf"(?:\[?(?P<time>{_ISO})\]? )?(?!{_LEVEL}\s|\d+\s)",
         r"(?:[a-z][\w.-]{0,64}:)?(?P<name>[\w.@-]{1,253})(?: std(?:out|err))?\s{0,64} \| ?",
     ),
     "stern and k9s, with a time, with its namespace or without": (
         rf"(?:(?P<time>{_ISO}) )?(?:[a-z\d-]{{1,63}} )?(?P<pod>{_POD})(?: \u203a)? ",
-        rf"(?!{_LEVEL} )(?P<container>[a-z\d-]{{1,63}}) (?:[|>\u2502] )?",
+        rf"(?!{_LEVEL} |\d{{4}}-\d\d-\d\d )(?P<container>[a-z\d-]{{1,63}}) (?:[|>\u2502] )?",
         r"(?:\d\d-\d\d \d\d:\d\d:\d\d (?=\[?\d{4}-))?",
     ),
     "k9s, of pods with one container": (rf"(?P<time>{_ISO}) (?P<pod>{_POD_OF_SET}) (?=\S)",),
@@ -104,12 +109,11 @@ _PATTERNS = {
     "grep -n": (r"\d{1,9}[:-](?=\d{4}[-/]\d\d[-/]\d\d[ T]|[\[{]|[IWEF]\d{4} \d\d:)",),
     "fluentd's stdout and file": (
         r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: ?[+-]\d\d:?\d\d|Z)?)",
-        r"[ \t,][\w.*/-]{1,255}:?[ \t,](?=\{\")",
+        rf"[ \t,](?:{_CONTAINER_LOG}|[\w.*/-]{{1,255}}):?[ \t,](?=\{{\")",
     ),
     "Fluent Bit's stdout and file": (
         r"(?:\[\d{1,7}\] )?",
-        r"(?:[\w.]{1,64}\.containers\.(?P<pod>[a-z\d][a-z\d.-]{0,252})_[a-z\d-]{1,63}_",
-        r"(?P<container>[a-z\d-]{1,255})-[\da-f]{64}\.log|(?P<name>[\w.*/-]{1,255})): \[\[?",
+        rf"(?:{_CONTAINER_LOG}|(?P<name>[\w.*/-]{{1,255}})): \[\[?",
         r"(?P<epoch>\d{10}\.\d{6,9})(?:, \{[^{}]{0,1024}\}\])?, ",
         r"(?=\{\")",
     ),
@@ -129,6 +133,11 @@ _PATTERNS = {
     "podman and docker: the short id of a container": (
         r"(?P<name>(?=[a-f]*\d)[\da-f]{12}) ",
         rf"(?=\d{{4}}-\d\d-\d\d|\[|\{{|{_OWN_TIME}|{_LEVEL}\b)",
+    ),
+    "podman logs --names": (
+        _THREAD,
+        r"(?P<name>(?:[a-z][a-z\d]{0,32}[_-]){1,8}(?:\d{1,3}|(?<=_)[a-z]{2,32}\d?)) ",
+        _STAMP,
     ),
     "kafka-console-consumer --property print.timestamp=true": (
         r"(?:CreateTime|LogAppendTime):(?P<time>\d{13})\t(?:(?:Partition|Offset):\d{1,19}\t){0,2}",

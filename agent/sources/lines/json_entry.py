@@ -73,6 +73,7 @@ _CONTAINERS = (
     "resource.labels.container_name", "labels.container", "container_name", "CONTAINER_NAME",
     "container.name", "stream.container", "containerName", "kubernetes_container_name",
     "ContainerName", "_container_name_", "__tag__:_container_name_", "attrs.tag",
+    "docker.container_name",
     "event.tag",
 )  # fmt: skip
 _UNITS = ("_SYSTEMD_UNIT", "unit", "SYSLOG_IDENTIFIER", "service.instance.id")

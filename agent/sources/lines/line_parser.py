@@ -59,7 +59,7 @@ _TIME_BEHIND = re.compile(
 """Time after the message, behind a separator: a time that ends a sentence does not count."""
 _FIELD_BEGINS = frozenset((b'"', b"<", b"m", b"f", b"B"))
 """First bytes of a line that may be the message of a record over several lines."""
-_AHEAD_BYTES = 64 << 10
+_AHEAD_BYTES = 1 << 20
 """Looked at once, before the first line with a process id is read."""
 _NEXT_LINES = 8
 """The continuation of a line is searched in this many lines: others may write in between."""

@@ -28,7 +28,8 @@ _VERBOSE_FIELD = re.compile(rb"    ([A-Z_][A-Z\d_]*)=(.*)")
 _RECORD = re.compile(r"^LogRecord #\d+\s*$", re.MULTILINE)
 _RECORD_HEAD = re.compile(rb"(?m)^LogRecord #\d+\s*$")
 _ATTRIBUTE = re.compile(r"^\s+-> ([^:\s]{1,255}): \w{2,8}\((.*)\)\s*$", re.MULTILINE)
-_SCOPE = re.compile(r"^ResourceLog #\d+\s*$", re.MULTILINE)
+_SCOPE = re.compile(r"^(?:\S{10,40}\t\w{4,8}\t)?ResourceLog #\d+\s*$", re.MULTILINE)
+"""A resource; the collector's own time and level stand before the first of a batch."""
 _RECORD_TIME = re.compile(r"^(Observed)?Timestamp: (\S+ \S+ [+-]\d{4})", re.MULTILINE)
 _RECORD_BODY = re.compile(
     r"^Body: (?:Str\((.*?)\)|Map\((.*?)\))\s*$(?=\s^(?:Attributes|Trace ID):)",

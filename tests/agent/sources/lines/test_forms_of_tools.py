@@ -134,6 +134,26 @@ OF_TWO: dict[str, Form] = {
     "Azure's diagnostic storage": lambda at, text, n: json.dumps(
         {"time": iso(at), "properties": {"log": text, "stream": "stdout", "pod": PODS[n]}}
     ),
+    "fluentd's file, of pods": lambda at, text, n: (
+        f"{at:%Y-%m-%dT%H:%M:%S+00:00}\tkubernetes.var.log.containers.{PODS[n]}_shop_app-"
+        f"{'ab' * 32}.log\t" + json.dumps({"log": log4j(at, text), "stream": "stdout"})
+    ),
+    "a build server's console, of compose": lambda at, text, n: (
+        f"[{at:%Y-%m-%dT%H:%M:%S}.123Z] pay-{n}  | {log4j(at, text)}"
+    ),
+    "Better Stack, of Docker": lambda at, text, n: json.dumps(
+        {"dt": iso(at), "message": text, "docker": {"container_name": f"pay-{n}"}}
+    ),
+    "podman logs --names": lambda at, text, n: f"pay-{n} {log4j(at, text)}",
+    "podman logs --names, of objects": lambda at, text, n: (
+        f"brave_bell{n} {json.dumps({'ts': iso(at), 'msg': text})}"
+    ),
+    "the collector's debug exporter": lambda at, text, n: (
+        f"{iso(at)}\tinfo\tResourceLog #0\nResource SchemaURL: \nResource attributes:\n"
+        f"     -> k8s.pod.name: Str({PODS[n]})\nScopeLogs #0\nLogRecord #0\n"
+        f"Timestamp: {at:%Y-%m-%d %H:%M:%S.%f} +0000 UTC\nBody: Str({text})\nTrace ID: \n"
+        'Span ID: \nFlags: 0\n\t{"kind": "exporter"}'
+    ),
     "SigNoz": lambda at, text, n: json.dumps(
         {
             "timestamp": iso(at),
@@ -287,5 +307,11 @@ def test_date_with_slashes_is_no_stream(tmp_path: Path) -> None:
 
 def test_threads_before_the_time_are_no_streams(tmp_path: Path) -> None:
     text = lines(lambda at, text: f"pool-1-thread-{at.second % 2}: {log4j(at, text)}")
+
+    assert replay(text, tmp_path) == (WANTED, {replay(lines(log4j), tmp_path)[1].pop()})
+
+
+def test_names_of_threads_before_the_time_are_no_containers(tmp_path: Path) -> None:
+    text = lines(lambda at, text: f"http-nio-8080-exec-{at.second % 2} {log4j(at, text)}")
 
     assert replay(text, tmp_path) == (WANTED, {replay(lines(log4j), tmp_path)[1].pop()})

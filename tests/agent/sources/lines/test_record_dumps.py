@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from agent.cli import main
+from agent.sources.lines.record_dumps import find_dump
 from tests.agent.sources.lines.test_posted_forms import EVENTS, WANTED, iso, lines, ms, replay
 
 
@@ -143,3 +144,15 @@ def test_dump_that_breaks_off_is_read_up_to_there(form: str, cut: int, tmp_path:
     moves, _ = replay(text[: len(text) * cut // 12], tmp_path)
 
     assert moves == WANTED[: len(moves)]
+
+
+def test_records_of_the_debug_exporter_keep_the_attributes_of_their_resources() -> None:
+    first, second = (collector(at, text) for at, text in EVENTS[:2])
+    data = f"{first}\n{second.replace('Str(p-1)', 'Str(p-2)')}\n".encode()
+    split = find_dump(data)
+    assert split is not None
+
+    found = list(split(data))
+
+    assert [each["resource"] for each in found] == [{"k8s.pod.name": f"p-{n}"} for n in (1, 2)]
+    assert all("k8s.pod.name" not in each for each in found)

@@ -92,6 +92,18 @@ def test_processes_that_write_in_turns_are_streams_of_their_own() -> None:
     assert {signal.member.origin for signal in read(lines)[2:]} == {"app.log#[1]", "app.log#[2]"}
 
 
+def test_process_that_begins_far_behind_is_told_apart_from_the_first_line_on() -> None:
+    """A journal as objects has some 1 KB a line: settings alone are 100 KB before a member joins."""
+    other = json.dumps({"message": "x" * 1_000, "process": {"pid": 1}})
+    begin = [as_json(1, 1, ASKED), *[other] * 200]
+    rows = [*begin, as_json(2, 2, ASKED), as_json(1, 3, ASKED), as_json(2, 4, ASKED)]
+    interpreter = ClientInterpreter(stream="app.log")
+    parser = create_parser(choose_dialects("auto"), interpreter, "UTC")
+    found = parser.feed("".join(f"{row}\n" for row in rows).encode(), ARRIVAL_AT) + parser.flush()
+
+    assert {signal.member.origin for signal in found} == {"app.log#[1]", "app.log#[2]"}
+
+
 def test_member_ids_that_come_back_show_several_processes() -> None:
     told = list[str]()
     interpreter = ClientInterpreter(
