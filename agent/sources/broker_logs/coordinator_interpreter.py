@@ -148,6 +148,11 @@ class CoordinatorInterpreter:
         """The groups of all brokers' logs."""
         return self.table.groups
 
+    @property
+    def has_members(self) -> bool:
+        """Return whether a group has members: a log of brokers is one stream all the same."""
+        return bool(self.groups)
+
     def flush(self) -> list[Signal]:
         """Return nothing: no signal waits."""
         return []

@@ -2,7 +2,9 @@
 
 Theory of operation. A collector's prefix or a store's fields name the origin of a line. Lines of
 different origins are different streams: two replicas print the same client ids. A file without
-origins is one stream, the main one.
+origins is one stream, the main one. A new process of an origin is a restart, which continues the
+stream of a former one, if no member of that is in its group. Else both may run, as two units of
+systemd under one name do, and the new one has a stream of its own.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -90,7 +92,8 @@ class OriginStreams:
         self.main = OriginStream(main)
         self._create = create
         self._origins: dict[str, OriginStream] = {}
-        self._processes: dict[str, list[str]] = {}
+        self._processes: dict[str, dict[str, str]] = {}
+        """By origin and process id, in the order of their begins: the names of their streams."""
         self._shared: set[str] = set()
         self._pending: list[Signal] = []
 
@@ -107,22 +110,36 @@ class OriginStreams:
     def name_of(self, entry: LogEntry) -> str:
         """Return the name of an entry's stream; empty for the main one.
 
-        A restart changes the process id, so it is a part of the name only if a former process
-        continues to write: then several processes share the origin.
+        A restart changes the process id, so it is a part of the name only where a former process
+        has members, or continues to write: then several processes share the origin.
         """
-        if self._create is None:
-            return ""
-        name = entry.origin
-        if not entry.pid:
-            return name
-        known = self._processes.setdefault(name, [])
+        name, pid = entry.origin, entry.pid
+        if self._create is None or not pid:
+            return "" if self._create is None else name
+        if name in self._shared:
+            return f"{name}[{pid}]"
+        known = self._processes.setdefault(name, {})
         if len(self._processes) > _MAX_ORIGINS:
             forgotten = next(iter(self._processes))
             del self._processes[forgotten]
             self._shared.discard(forgotten)
-        if _continues(known, entry.pid):
-            self._shared.add(name)
-        return f"{name}[{entry.pid}]" if name in self._shared else name
+        if pid not in known:
+            known[pid] = self._begin(name, pid, known)
+            if len(known) > _MAX_PROCESSES:
+                del known[next(iter(known))]
+        elif pid != next(each for each in reversed(known) if known[each] == known[pid]):
+            known[pid] = f"{name}[{pid}]"  # it was taken for an ended one
+        return known[pid]
+
+    def _begin(self, name: str, pid: str, known: dict[str, str]) -> str:
+        """Return the name of a new process's stream: that of an ended one, if there is any."""
+        if not known:
+            return name
+        for former in dict.fromkeys(reversed(known.values())):
+            stream = self._origins.get(former) if former else self.main
+            if stream is None or not stream.interpreter.has_members:
+                return former
+        return f"{name}[{pid}]"
 
     def look_ahead(self, entries: Iterable[LogEntry]) -> None:
         """Find the origins that several processes share, from the first lines of a file.
@@ -173,7 +190,7 @@ class OriginStreams:
         return {
             **self.main.state(),
             "origins": {name: stream.state() for name, stream in self._origins.items()},
-            "processes": {name: list(ids) for name, ids in self._processes.items()},
+            "processes": {name: dict(ids) for name, ids in self._processes.items()},
             "shared": sorted(self._shared),
         }
 
@@ -182,5 +199,8 @@ class OriginStreams:
         self.main.restore(state)
         for name, origin in state.get("origins", {}).items():
             self.find(name, origin["host"]).restore(origin)
-        self._processes = {name: list(ids) for name, ids in state.get("processes", {}).items()}
+        self._processes = {
+            name: dict(ids) if isinstance(ids, dict) else dict.fromkeys(ids, name)
+            for name, ids in state.get("processes", {}).items()  # an older release has lists
+        }
         self._shared = set(state.get("shared", ()))

@@ -18,6 +18,10 @@ class LineInterpreter(Protocol):
     eviction_count: int
     """Number of members evicted because of the limit."""
 
+    @property
+    def has_members(self) -> bool:
+        """Return whether a member of the stream is in its group, as far as its lines show."""
+
     def take(self, event: LogEvent, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return the signals that are ready."""
 

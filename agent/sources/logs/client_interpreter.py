@@ -89,6 +89,14 @@ class ClientInterpreter:
     partition_chars: int = 0
     """Its part of the budget."""
 
+    @property
+    def has_members(self) -> bool:
+        """Return whether a client is in its group, as far as its lines show."""
+        return any(
+            client.has_joined or (client.member.member_id is not None and not client.left)
+            for client in self.clients.values()
+        )
+
     def derive(self, origin: str, host: str) -> "ClientInterpreter":
         """Return an interpreter for a stream within this one, with the name of its origin."""
         return ClientInterpreter(

@@ -89,11 +89,77 @@ def test_restarted_process_stays_one_stream() -> None:
 def test_processes_that_write_in_turns_are_streams_of_their_own() -> None:
     lines = [as_json(1 + second % 2, second, ASKED) for second in range(6)]
 
-    assert {signal.member.origin for signal in read(lines)[2:]} == {"app.log#[1]", "app.log#[2]"}
+    assert {signal.member.origin for signal in read(lines)[2:]} == {"app.log#[1]", "app.log"}
+
+
+def journal(unit: str, pid: int, second: int, text: str) -> str:
+    return as_json(pid, second, text).replace("{", f'{{"_SYSTEMD_UNIT": "{unit}", ', 1)
+
+
+@pytest.mark.parametrize("unit", ["", "payments.service"])
+@pytest.mark.parametrize("restart_after", [None, 3, 4, 5])
+def test_process_that_begins_beside_a_member_is_a_stream_of_its_own(
+    restart_after: int | None, unit: str
+) -> None:
+    """Live, nothing but its membership shows that the first process still runs."""
+    rows = [
+        journal(unit, 1, 1, SYNCED.format(7, "a")),
+        journal(unit, 1, 2, ASSIGNED),
+        journal(unit, 2, 3, SYNCED.format(7, "b")),
+        journal(unit, 1, 4, ASKED),
+        journal(unit, 1, 5, SYNCED.format(8, "a")),
+        journal(unit, 2, 6, ASSIGNED),
+        journal(unit, 1, 7, ASSIGNED),
+    ]
+    found = [each for each in read(rows, restart_after=restart_after) if each.assigned is None]
+
+    plain = f"app.log#{unit}" if unit else "app.log"
+    for origin, member_id, kinds in (
+        (plain, "c-a", ["sync", "raise", "sync"]),
+        (f"app.log#{unit}[2]", "c-b", ["sync"]),
+    ):
+        own = [each for each in found if each.member.origin == origin]
+        assert [each.kind.value for each in own] == kinds
+        assert {each.member.member_id for each in own} == {member_id}
+
+
+def test_process_that_begins_after_a_leave_continues_the_stream() -> None:
+    left = PREFIX + (
+        "Member c-a sending LeaveGroup request to coordinator x due to the consumer is being closed"
+    )
+    rows = [
+        as_json(1, 1, SYNCED.format(7, "a")),
+        as_json(1, 2, ASSIGNED),
+        as_json(1, 3, left),
+        as_json(2, 4, SYNCED.format(9, "b")),
+        as_json(2, 5, ASSIGNED),
+        as_json(3, 6, SYNCED.format(10, "c")),
+        as_json(3, 7, left.replace("c-a", "c-c")),
+        as_json(4, 8, SYNCED.format(11, "d")),
+        as_json(2, 9, ASKED),
+    ]
+
+    origins = {each.member.member_id: each.member.origin for each in read(rows)}
+
+    assert origins == {
+        "c-a": "app.log",
+        "c-b": "app.log",
+        "c-c": "app.log#[3]",
+        "c-d": "app.log#[3]",
+    }
+
+
+def test_many_processes_of_an_origin_are_bounded() -> None:
+    interpreter = ClientInterpreter(stream="app.log")
+    parser = create_parser(choose_dialects("auto"), interpreter, "UTC")
+    for pid in range(200):
+        parser.feed(as_json(pid, 1, ASKED).encode() + b"\n", ARRIVAL_AT)
+
+    assert len(parser.state()["processes"][""]) == 64
 
 
 def test_process_that_begins_far_behind_is_told_apart_from_the_first_line_on() -> None:
-    """A journal as objects has some 1 KB a line: settings alone are 100 KB before a member joins."""
+    """A journal as objects has 1 KB a line: settings alone are 100 KB before a join."""
     other = json.dumps({"message": "x" * 1_000, "process": {"pid": 1}})
     begin = [as_json(1, 1, ASKED), *[other] * 200]
     rows = [*begin, as_json(2, 2, ASKED), as_json(1, 3, ASKED), as_json(2, 4, ASKED)]
