@@ -41,8 +41,9 @@ LOOK_S = SKEW_S
 _LEAST_LOOK_S = 60.0
 _SAME_S = 1.0
 """Offsets of one clock differ by less: a member hears of an assignment within a poll."""
+_LARGE_S = 30.0
 _PROOFS = 2
-"""Generations that must show a step."""
+"""Generations, or other events, that must show a step."""
 _PROOF_S = 7 * 86_400.0
 """They are not further apart, nor by more generations of the group."""
 _PROOF_ROUNDS = 8
@@ -125,6 +126,8 @@ class _Doubt(NamedTuple):
 
 
 _Owner = tuple[GroupRef, MemberRef]
+_Pair = tuple[Sample, Sample]
+"""One event as a log has it, and as the wire has it."""
 _Round = dict[MemberRef, _Sync]
 """All syncs of one generation."""
 _Steps = dict[MemberRef, list[ClockStep]]
@@ -178,7 +181,22 @@ def _find_doubled(ends: Iterable[Sample]) -> dict[_Owner, list[tuple[Sample, Sam
         other = by_wire.get(name)
         if other is not None and abs(parse_time(own.ts) - parse_time(other.ts)) >= STEP_S:
             found[GroupRef(own.cluster, own.group), member_of(own)].append((own, other))
-    return found
+    return {
+        owner: proven
+        for owner, pairs in found.items()
+        if (proven := [pair for pair in pairs if _is_proven(pair, pairs)])
+    }
+
+
+def _is_proven(pair: _Pair, pairs: Iterable[_Pair]) -> bool:
+    """Check that two events show an offset, or one a large one: kafkajs syncs again."""
+    own = _apart(pair)
+    same = sum(abs(_apart(each) - own) <= _SAME_S for each in pairs)
+    return abs(own) >= _LARGE_S or same >= _PROOFS
+
+
+def _apart(pair: _Pair) -> float:
+    return parse_time(pair[0].ts) - parse_time(pair[1].ts)
 
 
 def _compare_sources(
