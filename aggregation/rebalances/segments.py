@@ -33,6 +33,8 @@ _SAME_LEAVE_S = 1.0
 _REMOVAL_S = 0.1
 """A coordinator that removes a member begins the others' rebalance within milliseconds."""
 _RETURNED = re.compile(rf"{NO_REASON_BACK} (?P<s>\d+(?:\.\d+)?) s later")
+_JOIN_BEFORE_S = 1.0
+"""A client logs its join before the broker that answers it does."""
 JOINED = "joined"
 """Field of a change: the member has sent its join for the rebalance that runs."""
 _CODES = tuple(RebalanceStatus)
@@ -141,17 +143,31 @@ def segments(records: Sequence[Sample], now: float) -> list[Segment]:
     """Cut the records of one group into segments, by their start; ``now`` is Unix seconds."""
     chains: dict[tuple[object, ...], list[Sample]] = defaultdict(list)
     notes: list[Segment] = []
+    early: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for record in records:
-        if record.episode is None or is_inferred_leave(record.reason):
+        if record.episode is None and record.joined_ts is not None and record.field == JOINED:
+            early[member_of(record).key].append(parse_time(record.joined_ts))
+        elif record.episode is None or is_inferred_leave(record.reason):
             notes += _note(record)
         else:
             chains[record.scope, record.client_id, record.episode].append(record)
     found = [segment for chain in chains.values() for segment in _cut(chain, now)]
+    if early:
+        found = [_add_early_joins(segment, early[segment.member.key]) for segment in found]
     return sorted(
         _take_late_drops(found, notes),
         # a Streams instance repeats what its thread has at that instant, so the thread comes first
         key=lambda segment: (segment.started_at, segment.scope, segment.member.key),
     )
+
+
+def _add_early_joins(segment: Segment, early: Iterable[float]) -> Segment:
+    """Return a segment that a broker's log began, with the joins that its client logged before."""
+    if not segment.steps or segment.steps[0].source not in BROKER_SOURCES:
+        return segment
+    begin = segment.started_at
+    joins = sorted(at for at in early if begin - _JOIN_BEFORE_S <= at < begin)
+    return replace(segment, joins=(*joins, *segment.joins)) if joins else segment
 
 
 def is_unexplained(reason: str | None) -> bool:

@@ -1117,6 +1117,22 @@ class TestOngoing:
         assert wait.member.client_id == "b"
         assert wait.seconds == pytest.approx(3.2)
 
+    def test_join_in_a_clients_log_comes_before_the_brokers_line_of_it(self) -> None:
+        """The first round waited for a; it was repeated, as another member left meanwhile."""
+        d = replace(A, client_id="d", origin="d", host="h-d")
+        (found,) = incidents(
+            signal(SignalKind.JOIN, 99.99, d),
+            by_broker(raised(2, 100.0, d)),
+            *(by_broker(raised(1, 100.0, member)) for member in (A, B, C)),
+            *(signal(SignalKind.JOIN, at, m) for at, m in ((100.3, B), (100.4, C), (103.5, A))),
+            *(signal(SignalKind.JOIN, 104.0, member) for member in (d, A, B, C)),
+            *(signal(SignalKind.SYNC, 104.1, m, generation=3) for m in (d, A, B, C)),
+        )
+
+        (wait,) = found.waiting_for
+        assert wait.member.client_id == "a"
+        assert wait.seconds == pytest.approx(3.1)
+
     def test_log_of_a_broker_shows_who_may_have_been_late(self) -> None:
         """It shows the trigger and the end of the rebalance, not the joins between."""
         d = replace(A, client_id="d", origin="d", host="h-d")
