@@ -1,0 +1,61 @@
+"""The incidents of a group are the same, whether one agent reads its files or an agent each."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+
+from agent.cli import main
+from aggregation.incidents.incidents import analyze
+from aggregation.incidents.model import Incident
+from metrics.model.sample import Sample, SampleKind, decode, format_time, parse_time
+
+_RECORDED = Path(__file__).parents[2] / "golden" / "apart"
+_AFTER_S = 20.0
+"""How much longer the agents live: each still has its members at 0 then."""
+
+
+def read(*files: Path) -> list[Sample]:
+    """Return the records of one agent that reads these files."""
+    sources = [f"{_kind(path)}:{path}" for path in files]
+    found = CliRunner().invoke(main, ["replay", "--timezone", "UTC", "--signals", *sources])
+    assert found.exit_code == 0, found.output
+    return [decode(line) for line in found.stdout_bytes.splitlines()]
+
+
+def _kind(path: Path) -> str:
+    if path.name.startswith("server"):
+        return "broker_log"
+    return "pcap" if path.name.startswith("wire") else "logs"
+
+
+def read_apart(*files: Path) -> list[Sample]:
+    """Return the records of an agent for each file, and a last periodic sample of each agent."""
+    by_agent = {
+        path.name: [replace(each, agent=path.name) for each in read(path)] for path in files
+    }
+    found = [record for records in by_agent.values() for record in records]
+    end = format_time(max(parse_time(record.ts) for record in found) + _AFTER_S)
+    for agent, records in by_agent.items():
+        first = next(record for record in records if record.client_id)
+        alive = replace(first, kind=SampleKind.SAMPLE, id=agent, ts=end, from_=None, to=0, peak=0)
+        found.append(replace(alive, member_id=None, episode=None, outcome=None, reason=None))
+    return found
+
+
+def summarize(incident: Incident) -> tuple[object, ...]:
+    members = sorted(member.client_id for member in incident.members)
+    went = sorted((each.member.client_id, each.how) for each in incident.departures)
+    waits = sorted(wait.member.client_id for wait in incident.waiting_for)
+    return incident.kind, members, went, waits, len(incident.rebalances), incident.is_ongoing
+
+
+@pytest.mark.parametrize("case", sorted(path.name for path in _RECORDED.iterdir() if path.is_dir()))
+def test_incidents_are_those_of_one_agent(case: str) -> None:
+    files = sorted((_RECORDED / case).iterdir())
+    together = analyze(read(*files)).incidents
+    apart = analyze(read_apart(*files)).incidents
+
+    assert len(together) > 2
+    assert list(map(summarize, apart)) == list(map(summarize, together))
