@@ -109,7 +109,7 @@ class _Mark(NamedTuple):
     """It belongs to the sync before it."""
 
 
-class _Doubt(NamedTuple):
+class _Candidate(NamedTuple):
     """Syncs of one offset that no other sync of their member has refuted."""
 
     first: _Sync
@@ -222,7 +222,7 @@ def _compare_sources(
         if abs(seconds) >= STEP_S:
             # until then both sources had the same times
             before = max((each + known for each in synced if each < other_at), default=None)
-            doubt = _Doubt(_Sync(member, at, at), before, seconds, known, 0, _PROOFS)
+            doubt = _Candidate(_Sync(member, at, at), before, seconds, known, 0, _PROOFS)
             since = _begin(_list_marks(records, ref, member), doubt)
             steps.append(ClockStep(ref, member, since, at - other_at))
 
@@ -283,7 +283,7 @@ def _find_steps(
     ref: GroupRef, rounds: Sequence[_Round], records: Sequence[Sample], steps: _Steps
 ) -> list[Doubt]:
     """Add the steps of a group's members, and return what is in doubt at the end."""
-    doubts: Mapping[MemberRef, _Doubt] = {}
+    doubts: Mapping[MemberRef, _Candidate] = {}
     for _ in range(len(rounds) + 1):  # each one changes the comparison of all that follow
         proven, doubts = _read_in_order(rounds, steps)
         for member, doubt in proven.items():
@@ -305,9 +305,9 @@ def _find_steps(
 
 def _read_in_order(
     rounds: Sequence[_Round], steps: _Steps
-) -> tuple[dict[MemberRef, _Doubt], Mapping[MemberRef, _Doubt]]:
+) -> tuple[dict[MemberRef, _Candidate], Mapping[MemberRef, _Candidate]]:
     """Return the first steps that are proven, if there are any, and what is in doubt by then."""
-    doubts: dict[MemberRef, _Doubt] = {}
+    doubts: dict[MemberRef, _Candidate] = {}
     last: dict[MemberRef, float] = {}
     for number, round_ in enumerate(rounds):
         for sync, seconds, is_proof in _compare(round_, steps):
@@ -317,7 +317,7 @@ def _read_in_order(
                     doubts[member] = doubt._replace(proofs=doubt.proofs + is_proof)
                 elif is_proof:
                     known = _ahead(steps.get(member, ()), sync.at)
-                    doubts[member] = _Doubt(sync, last.get(member), seconds, known, number, 1)
+                    doubts[member] = _Candidate(sync, last.get(member), seconds, known, number, 1)
             last[member] = sync.at
         found = {m: doubts[m] for m in round_ if m in doubts and doubts[m].proofs >= _PROOFS}
         if proven := _choose(found, len(round_)):
@@ -331,7 +331,7 @@ def _other_of(member: MemberRef, round_: _Round) -> MemberRef:
     return next(each for each in round_ if each != member)
 
 
-def _is_same(doubt: _Doubt, sync: _Sync, seconds: float, number: int) -> bool:
+def _is_same(doubt: _Candidate, sync: _Sync, seconds: float, number: int) -> bool:
     is_near = sync.at - doubt.first.at <= _PROOF_S and number - doubt.round <= _PROOF_ROUNDS
     # a log whose clock was set back shows less of it until its times have caught up
     is_more = doubt.seconds < 0 and seconds < doubt.seconds
@@ -369,7 +369,7 @@ def _compare_one(
     return at - middle, before + behind > most
 
 
-def _choose(found: Mapping[MemberRef, _Doubt], members: int) -> dict[MemberRef, _Doubt]:
+def _choose(found: Mapping[MemberRef, _Candidate], members: int) -> dict[MemberRef, _Candidate]:
     """Return the members with another clock; of two that contradict each other the later one."""
     if 2 * len(found) <= members and members > _PAIR:
         return dict(found)
@@ -393,7 +393,7 @@ def _is_end(record: Sample) -> bool:
     return is_change and (record.field != "partitions" or bool(record.after))
 
 
-def _begin(marks: Sequence[_Mark], doubt: _Doubt) -> float:
+def _begin(marks: Sequence[_Mark], doubt: _Candidate) -> float:
     """Return when the step of a clock was, by that clock: the time of the first moved record."""
     end = doubt.first.at
     look_s = max(LOOK_S + min(doubt.seconds, 0.0), _LEAST_LOOK_S)  # the others are that far ahead
