@@ -8,8 +8,11 @@ Source: semantics.md section 5 (`stale_after`); Kafka's GroupCoordinator loads a
 partition of ``__consumer_offsets`` that holds it.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from aggregation.rebalances.grouping import GroupRef
@@ -42,9 +45,13 @@ def end_moved_episodes(records: Sequence[Sample]) -> Sequence[Sample]:
     if not syncs:
         return records
     opened, lost = _list_unfinished(records, syncs)
+    unseen: dict[tuple[GroupRef, str], Sequence[_BrokerSync]] = {}
     ends: dict[_Episode, Sample] = {}
     for episode, record in opened.items():
-        sync = _find_next(record, syncs[_group_of(record)])
+        ref, agent = _group_of(record), record.agent
+        if (ref, agent) not in unseen:
+            unseen[ref, agent] = _list_unseen(syncs[ref], agent)
+        sync = _find_next(record, unseen[ref, agent])
         if sync is not None and (episode not in lost or sync.ts < lost[episode].ts):
             ends[episode] = as_lost(record, sync.ts)
     late = {lost[episode].id for episode in ends if episode in lost}
@@ -92,19 +99,21 @@ def _list_unfinished(
     return {key: record for key, record in opened.items() if key not in ended}, lost
 
 
-def _find_next(record: Sample, syncs: Sequence[_BrokerSync]) -> _BrokerSync | None:
+def _list_unseen(syncs: Sequence[_BrokerSync], agent: str) -> Sequence[_BrokerSync]:
+    """Return the assignments of generations that an agent did not see, by time."""
+    own = {sync.generation for sync in syncs if sync.agent == agent}
+    return [sync for sync in syncs if sync.generation not in own]
+
+
+def _find_next(record: Sample, unseen: Sequence[_BrokerSync]) -> _BrokerSync | None:
     """Return the assignment that ends the episode of a member whose group has moved."""
-    own = {sync.generation for sync in syncs if sync.agent == record.agent}
-    is_out, member = record.to is RebalanceStatus.DROPPED_GROUP, member_of(record)
+    is_out, member = record.to == RebalanceStatus.DROPPED_GROUP, member_of(record)
+    later = islice(unseen, bisect_right(unseen, record.ts, key=attrgetter("ts")), None)
     return next(
         (
             sync
-            for sync in syncs
-            if sync.ts > record.ts
-            and sync.agent != record.agent
-            and sync.generation not in own
-            and sync.generation > (record.generation or 0)
-            and (not is_out or sync.member == member)
+            for sync in later
+            if sync.generation > (record.generation or 0) and (not is_out or sync.member == member)
         ),
         None,
     )

@@ -51,10 +51,8 @@ def test_an_agent_that_saw_the_assignment_itself_knows_its_members() -> None:
 
 
 def test_dropped_member_is_out_of_its_group_until_it_is_back_itself() -> None:
-    dropped = [
-        replace(r, to=RebalanceStatus.DROPPED_GROUP) if r in OPEN and r.client_id == "b" else r
-        for r in FIRST
-    ]
+    five = RebalanceStatus.DROPPED_GROUP.value
+    dropped = [replace(r, to=five) if r in OPEN and r.client_id == "b" else r for r in FIRST]
     away = [r for r in NEXT if r.client_id != "b" or r.generation != 2]
     found = [r for r in end_moved_episodes([*dropped, *away]) if r.kind is SampleKind.LOST]
     ends = {r.client_id: r.ts for r in found}
