@@ -28,6 +28,7 @@ _ANSWERS = {
     RebalanceStatus.STALE_MEMBER,
 }
 """Codes of coordinator responses."""
+_COMPARISONS = {RebalanceStatus.METADATA_CHANGED, RebalanceStatus.SUBSCRIPTION_CHANGED}
 
 
 class Action(StrEnum):
@@ -94,6 +95,8 @@ class Rule:
     """It can take the client into the group or out of it."""
     answers: bool = field(init=False)
     """It reports a response of a coordinator."""
+    compares: bool = field(init=False)
+    """It compares the subscription or its metadata with those of the last join."""
     may_be_late: bool = field(init=False)
     """It can be a late report of an older round."""
     ends_sync: bool = field(init=False)
@@ -124,7 +127,10 @@ class Rule:
         self.parts = self.joins or leaves or dropped or self.action is Action.FAIL
         self.answers = self.status in _ANSWERS
         is_sent = "sent_generation" in captures
-        self.may_be_late = self.joined_only or self.answers or leaves or is_sent
+        is_raised = self.action is Action.RAISE and not self.ends_round
+        self.compares = is_raised and self.status in _COMPARISONS
+        by_code = self.answers or self.compares
+        self.may_be_late = self.joined_only or by_code or leaves or is_sent
         self.ends_sync = self.ends_round or joins or leaves
         self.schedules = any(name in captures for name in _SCHEDULES)
         self.assigns = "assignment" in captures

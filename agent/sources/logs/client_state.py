@@ -73,6 +73,8 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
     target: frozenset[str] | None = None
     """Partitions that it is to read once it has acknowledged them; None: none are pending."""
     left: bool = False
+    is_returning: bool = False
+    """It has left, and no sync has followed: it is a new member, whatever it joined with before."""
     has_joined: bool = False
     """It is in the group since its last join as a new member."""
     dropped: bool = False
@@ -196,7 +198,7 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
             return not (rule.drops and self.is_muted)
         if rule.action is Action.LEAVE and self.dropped is not self.left:
             return True  # the leave of the drop, or a second line about the same leave
-        if self.left and rule.answers:
+        if (self.left and rule.answers) or (self.is_returning and rule.compares):
             return True
         sent = event.captures.get("sent_generation")
         return sent is not None and self.generation is not None and int(sent) < self.generation
@@ -253,6 +255,7 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
             # in the classic protocol it is in the group with the sync, not with the join
             is_join = rule.action is Action.IDENTIFY and rule.group_type == CLASSIC
             self.has_joined = self.has_joined or not is_join
+            self.is_returning = self.is_returning and is_join
         is_in = generation is not None or "member_id" in event.captures
         if rule.action is Action.SETTLE and is_in:  # of a client whose log shows no join
             self.left = self.dropped = False
@@ -338,6 +341,7 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
             if self.left or self.member.group_type != CLASSIC:
                 self.announced = None  # it belongs to the join
             if self.left:
+                self.is_returning = True
                 self.subscription = self.joined_subscription = None
         elif rule.status is RebalanceStatus.DROPPED_GROUP:
             self.dropped_by = self.dropped_by if self.dropped else rule.name

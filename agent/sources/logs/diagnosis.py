@@ -114,6 +114,13 @@ _MARKS = (
         "Kafka's Java client in lines that were wrapped at words: copy them without the breaks",
     ),
     (
+        rb"\] (?:Updating assignment with\n|Reconciling assignment with local epoch )",
+        (
+            "Java's consumer of KIP-848 in Kafka 3.7 or 3.8, a preview whose log shows no cause: "
+            f"update it to 3.9, or {_WIRE}"
+        ),
+    ),
+    (
         rb"org\.apache\.kafka|\bo\.a\.k(?:afka)?\.|kafka-clients|\[Consumer clientId=",
         f"Kafka's Java client, muted or of another kind: set the logger {_JAVA} to INFO",
     ),

@@ -881,6 +881,33 @@ class TestClosedConsumer:
         assert signals(UNREGISTERED) == []
 
 
+SINCE = "Requesting to re-join the group and trigger rebalance since the"
+SUBSCRIPTION = f"{SINCE} subscription has changed from [a] to [b]"
+METADATA = f"{SINCE} assignment metadata has changed from (version3: {{a=4}}) to (version5: {{b=2}}"
+
+
+class TestMemberThatComesBack:
+    """Java 2.7 and 2.8 compare a new subscription with the one before they left."""
+
+    def test_it_is_a_new_member_whatever_it_read_before(self) -> None:
+        lines = [says(JOINING), says(synced(1)), says(ASSIGNED), says(CLOSED), says(SUBSCRIPTION)]
+        lines += [says(JOINING), says(METADATA), says(JOINING), says(synced(3))]
+
+        found = got(signals(*lines, says(ASSIGNED)))
+
+        assert found == ["join", "sync", "leave", "join", "join", "sync"]
+
+    def test_a_change_after_its_sync_counts(self) -> None:
+        lines = [says(JOINING), says(synced(1)), says(ASSIGNED), says(CLOSED), says(JOINING)]
+
+        found = got(signals(*lines, says(synced(3)), says(ASSIGNED), says(METADATA)))
+
+        assert found[-1:] == ["7"]
+
+    def test_a_change_in_a_log_that_begins_in_the_middle_counts(self) -> None:
+        assert got(signals(says(SUBSCRIPTION))) == ["8"]
+
+
 def take(reader: ClientInterpreter, line: str) -> list[Signal]:
     events = (reading.read(line) for reading in DIALECTS.matchers)
     event = next((event for event in events if event is not None), None)

@@ -19,6 +19,8 @@ HINTS = {
     b"\xfd7zXZ\x00": "unpack it",
     b"\x28\xb5\x2f\xfd\x04": "unpack it",
     b"INFO [Consumer clientId=c, groupId=pay] Fetch position": "Kafka's Java client, muted",
+    b"INFO [Consumer clientId=c, groupId=g] Updating assignment with\n\tA": "update it to 3.9",
+    b"INFO [Consumer clientId=c, groupId=g] Reconciling assignment with local epoch x": "preview",
     b"": "an empty file",
     b"\xd4\xc3\xb2\xa1\x02\x00": "--source pcap",
     b'{"name": "c#consumer-1", "cgrp": {"rebalance_cnt": 2}}': "--source stats",
