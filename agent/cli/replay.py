@@ -29,7 +29,7 @@ _TOLD = {*_PRINTED, SampleKind.SIGNAL}
 """Records of a status or a cause; others, as those of settings, leave the question open."""
 _EXAMPLES = """\b
 Examples:
-  rebalance-agent replay --source logs app.log
+  rebalance-agent replay app.log
   rebalance-agent replay --source logs --format text app.log.2.gz app.log.1 app.log
   kubectl logs payments-0 | rebalance-agent replay --source logs -
   rebalance-agent replay --source broker_log --format text /var/log/kafka/server.log
@@ -48,7 +48,7 @@ Examples:
     type=click.Choice(SOURCES),
     help="What the files are: logs of clients, logs of brokers, librdkafka's statistics (JSON "
     "lines), captures (pcap, pcapng), or logs and captures of the same clients, told apart by "
-    "their first bytes. A PATH of another source is SOURCE:PATH.",
+    "their first bytes. A PATH of another source is SOURCE:PATH. Default: by each file's content.",
 )
 @click.option(
     "--format",

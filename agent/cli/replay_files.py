@@ -1,5 +1,6 @@
 """Files of `replay`: grouped by source type, and read as streams of signals."""
 
+import re
 import socket
 import sys
 import time
@@ -10,6 +11,8 @@ import click
 
 from agent.errors import SourceError
 from agent.sources.lines.dialect_matcher import Dialects
+from agent.sources.lines.heads import read_head
+from agent.sources.lines.recordings import STDIN
 from agent.sources.registry import REGISTRY
 from agent.sources.source_type import ReplayOptions, ReplayStream
 from metrics.model.names import printable
@@ -23,10 +26,11 @@ Files = Mapping[str, Sequence[str]]
 
 
 def group_by_kind(source: str | None, paths: Sequence[str]) -> Files:
-    """Return the files by kind: of ``KIND:PATH``, else of ``source``.
+    """Return the files by kind: of ``KIND:PATH``, else of ``source``, else by their content.
 
     Raises:
-        click.UsageError: a path without a kind.
+        click.UsageError: stdin without a kind.
+        SourceError: a file that is to show its kind cannot be read.
     """
     found: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for path in paths:
@@ -34,8 +38,7 @@ def group_by_kind(source: str | None, paths: Sequence[str]) -> Files:
         if colon and name in found:
             found[name].append(rest)
         elif source is None:
-            wanted = "--source SOURCE, or SOURCE:PATH where the files are of several"
-            raise click.UsageError(f"PATH {path!r}: found no source, wanted {wanted}")
+            found[_recognize(path)].append(path)
         else:
             found[_choose(source.split(","), path)].append(path)
     return found
@@ -91,6 +94,17 @@ def _choose(kinds: Sequence[str], path: str) -> str:
         if is_recording is not None and is_recording(path):
             return kind
     return next(kind for kind, is_recording in checks.items() if is_recording is None)
+
+
+def _recognize(path: str) -> str:
+    """Return the kind of a file by its content, and print it; a log of clients has no mark."""
+    if path == STDIN:
+        raise click.UsageError("PATH -: found no source, wanted --source SOURCE, or SOURCE:-")
+    head = read_head(path)
+    by_marks = (k for k, each in KINDS.items() if each.marks and re.search(each.marks, head))
+    kind = next(by_marks, None) or _choose(LOGS_AND_PCAP.split(","), path)
+    click.echo(printable(f"{path}: read as --source {kind}, by its content"), err=True)
+    return kind
 
 
 class _Progress:

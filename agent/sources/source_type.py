@@ -92,6 +92,8 @@ class Replay:
     read: Callable[[Sequence[str], ReplayOptions], list[ReplayStream]]
     line_parsers: Callable[[Sequence[str], ReplayOptions], dict[Any, Any]] | None = None
     """Returns the parser of each recording, for ``--explain-line``; None: not read by lines."""
+    marks: bytes | None = None
+    """Expression that the head of a file of lines shows for this type; None: no text does."""
     is_recording: Callable[[str], bool] | None = None
     """Whether a file is of this type, by its content; None: content does not show it."""
 

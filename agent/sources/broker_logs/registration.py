@@ -5,6 +5,7 @@ from typing import Any
 
 from agent.sources.base import Source
 from agent.sources.broker_logs.config import BrokerLogConfig
+from agent.sources.lines import heads
 from agent.sources.source_type import (
     Mount,
     Replay,
@@ -48,5 +49,7 @@ BROKER_LOG = SourceType(
     reports=(SourceKind.BROKER_LOG,),
     origin_of=str,
     mounts=lambda config: tuple(map(Mount, config.paths)),
-    replay=Replay(kind="broker_log", read=_replay, line_parsers=_line_parsers),
+    replay=Replay(
+        kind="broker_log", read=_replay, line_parsers=_line_parsers, marks=heads.BROKER_LOG
+    ),
 )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from agent.sources.base import Source
 from agent.sources.coverage import LIBRDKAFKA_STATISTICS
 from agent.sources.librdkafka_stats.config import StatsConfig, origin_of
+from agent.sources.lines import heads
 from agent.sources.source_type import (
     Mount,
     Replay,
@@ -44,5 +45,5 @@ LIBRDKAFKA_STATS = SourceType(
     # the agent creates a socket, and only reads files
     mounts=lambda config: (Mount(config.path, is_read_only=not config.path.endswith(".sock")),),
     coverage=(LIBRDKAFKA_STATISTICS,),
-    replay=Replay(kind="stats", read=_replay),
+    replay=Replay(kind="stats", read=_replay, marks=heads.STATISTICS),
 )

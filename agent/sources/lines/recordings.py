@@ -198,7 +198,7 @@ def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
                 yield data, time.time()
             return
         arrival_at = estimate_arrival(path.stat().st_mtime, time.time())
-        with _open(path) as file:
+        with open_unpacked(path) as file:
             # GzipFile's `read` loses what it has where it fails
             read = file.read if isinstance(file, io.FileIO) else file.read1
             while data := read(_BLOCK_BYTES):
@@ -218,7 +218,7 @@ def _read_pipe(path: Path) -> Iterator[bytes]:
             yield data
 
 
-def _open(path: Path) -> io.FileIO | gzip.GzipFile:
+def open_unpacked(path: Path) -> io.FileIO | gzip.GzipFile:
     """Open a file without a buffer: a block is read into the bytes that are searched."""
     with path.open("rb") as file:
         packed = file.read(2) == _GZIP

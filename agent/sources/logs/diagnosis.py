@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from agent.sources.lines.file_reports import CAUSES_ALONE
+from agent.sources.lines.heads import BROKER_LOG, STATISTICS
 from agent.sources.lines.line_faults import (
     describe_bytes,
     find_archive_faults,
@@ -70,11 +71,8 @@ _FRAMEWORKS = (
 )
 """Camel, Akka and Pekko, NiFi, Helidon and Vert.x."""
 _MARKS = (
-    (rb'"rebalance_cnt"|"cgrp": ?\{', "statistics of librdkafka: use --source stats"),
-    (
-        rb"\[Group(?:Coordinator|MetadataManager) |\[(?:Kafka|Broker)Serv|\.coordinator\.group\.",
-        "a broker's log: use --source broker_log",
-    ),
+    (STATISTICS, "statistics of librdkafka: use --source stats"),
+    (BROKER_LOG, "a broker's log: use --source broker_log"),
     (
         rb"Defaulting to no-operation \(NOP\)",
         (

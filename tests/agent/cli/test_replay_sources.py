@@ -1,16 +1,19 @@
 """`replay` of inputs other than clients' logs and captures."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
 
+from agent.cli import main
 from agent.cli.replay import replay
 
 _GOLDEN = Path(__file__).parents[2] / "golden"
 _BROKER_LOG = str(_GOLDEN / "broker_log" / "kafka-4.3.0" / "input.log")
 _STATS = str(_GOLDEN / "librdkafka_stats" / "eager" / "input.jsonl")
+_CAPTURE = str(_GOLDEN / "incidents" / "groups" / "admin-conn.pcap")
 
 
 _AUDIT_1 = "audit-1-ae56fce7-ace9-4a34-9456-3acaf0c1683b"
@@ -83,11 +86,37 @@ def test_each_path_may_name_its_source(tmp_path: Path) -> None:
     assert {row["source"] for row in rows} == {"logs", "broker_log", "stats"}
 
 
-def test_a_path_without_a_source_is_one_sentence() -> None:
-    result = CliRunner().invoke(replay, ["app.log"])
+def test_stdin_without_a_source_is_one_sentence() -> None:
+    result = CliRunner().invoke(replay, ["-"])
 
     assert result.exit_code == 2
-    assert "PATH 'app.log': found no source, wanted --source SOURCE" in result.stderr
+    assert "PATH -: found no source, wanted --source SOURCE" in result.stderr
+
+
+def test_files_show_their_source(tmp_path: Path) -> None:
+    packed = tmp_path / "broker.log.gz"
+    packed.write_bytes(gzip.compress(Path(_BROKER_LOG).read_bytes()))
+    files = (str(_client_log(tmp_path)), str(packed), _STATS, _CAPTURE)
+
+    result = CliRunner().invoke(replay, ["--timezone", "UTC", "--group", "payments", *files])
+
+    notes = [line.split(": read as ")[1] for line in result.stderr.splitlines() if "by its" in line]
+    assert [note.split()[1].rstrip(",") for note in notes] == [
+        "logs",
+        "broker_log",
+        "stats",
+        "pcap",
+    ]
+    sources = {json.loads(line)["source"] for line in result.stdout.splitlines()}
+    assert sources == {"logs", "broker_log", "stats"}  # the capture has an admin client alone
+
+
+def test_a_file_that_cannot_show_its_source_is_one_sentence(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["replay", str(tmp_path / "no.log")])
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert "no.log" in result.stderr
 
 
 def test_a_brokers_line_is_explained() -> None:

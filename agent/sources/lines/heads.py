@@ -1,0 +1,31 @@
+"""Heads of recorded files: their text, and the texts that show their source type."""
+
+import zlib
+from pathlib import Path
+
+from agent.errors import SourceError
+from agent.sources.lines.recordings import open_unpacked
+
+HEAD_BYTES = 1 << 16
+BROKER_LOG = (
+    rb"\[Group(?:Coordinator|MetadataManager) |\[(?:Kafka|Broker)Serv|\.coordinator\.group\."
+)
+"""A text that a broker prints."""
+STATISTICS = rb'"rebalance_cnt"|"cgrp": ?\{'
+"""A text of librdkafka's statistics."""
+
+
+def read_head(path: str) -> bytes:
+    """Return the first `HEAD_BYTES` of a file, unpacked.
+
+    Raises:
+        SourceError: the file cannot be read, or only once.
+
+    """
+    if Path(path).is_fifo():
+        raise SourceError(f"{path}: found a pipe, which is read only once; wanted SOURCE:{path}")
+    try:
+        with open_unpacked(Path(path)) as file:
+            return file.read(HEAD_BYTES)
+    except (OSError, EOFError, zlib.error) as error:
+        raise SourceError(f"{path}: {error}") from error
