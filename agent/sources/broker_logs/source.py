@@ -17,6 +17,7 @@ from agent.sources.broker_logs.membership import GroupTable
 from agent.sources.lines.dialect_loader import load_broker_dialects
 from agent.sources.lines.dialect_matcher import Dialects
 from agent.sources.lines.line_parser import LineParser
+from agent.sources.lines.live_documents import LiveDocuments
 from agent.sources.lines.tail import FileTail
 from metrics.model.signals import Signal
 
@@ -45,8 +46,12 @@ class BrokerLogSource:
         zone = config.timezone or timezone
         self._log = FileTail(
             config,
-            lambda _: LineParser(
-                dialects, CoordinatorInterpreter(cluster, self._record_departure, table), zone
+            lambda stream: LiveDocuments(
+                LineParser(
+                    dialects, CoordinatorInterpreter(cluster, self._record_departure, table), zone
+                ),
+                stream,
+                zone,
             ),
             position=position,
             orphans=orphans,

@@ -8,13 +8,10 @@ unchanged, block by block.
 """
 
 import codecs
-import contextlib
-import json
 import re
 from collections.abc import Callable, Iterator
 from html import unescape
 from itertools import chain
-from typing import Any
 
 from agent.errors import SourceError
 from agent.sources.lines.copied_margins import (
@@ -23,19 +20,15 @@ from agent.sources.lines.copied_margins import (
     has_fences,
     remove_fences,
 )
+from agent.sources.lines.documents import find_form, to_lines
 from agent.sources.lines.envelope import Unwrapper, date_line
-from agent.sources.lines.json_entry import decode, split_export
+from agent.sources.lines.line_order import HEAD_LINES, LineOrder
 from agent.sources.lines.log_file import UTF_16
-from agent.sources.lines.record_dumps import Split, find_dump
-from agent.sources.lines.tables import find_table
+from agent.sources.lines.record_dumps import Split
 from agent.sources.lines.timestamps import TimestampReader
 from agent.sources.lines.wrapped_lines import find_wrapping, join_wrapped
 
 Blocks = Iterator[tuple[bytes, float]]
-
-_IS_OPEN = re.compile(rb"\{\s*\n")
-"""An object over several lines."""
-_YAML_TIME = re.compile(rb"(?m)^(?:receiveT|t)imestamp: ")
 
 _TAIL_HEADER = re.compile(rb"(?m)^==> ([\w./-]{1,255}\.(?:log|out|txt|err|json)) <==\r?$")
 _ENTITY = re.compile(rb"&(?:#39|#x27|quot|apos|gt|lt);")
@@ -49,10 +42,6 @@ _XML = re.compile(
 _MARKED = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=\[?(?:19|20)\d\d-\d\d-)")
 _MARKS = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=[\[\d])|[ \t]*(?:`{1,3}|\*\*| \|)[ \t\r]*$")
 """Marks of a chat and of Markdown around a line."""
-_STRINGS = re.compile(
-    rb'(?:\{\s*"\w{1,64}"\s?:\s*)?\[\s*"(?:[^"\\\n]|\\.){0,4096}"\s*,\s*"(?:[^"\\\n]|\\.)*"\s*[,\]]'
-)
-"""A list of strings, as APIs of containers return a log."""
 _PRINTED_COLOURS = re.compile(
     rb"\x1b\[01;31m\x1b\[K|(?:\^\[|ESC)\[|(?<!\x1b)(?<!\\u001[bB])\[0(?:;39)?m(?!\])"
 )
@@ -70,18 +59,7 @@ _TYPOGRAPHY = (
 """Spaces and quotes of a document or a chat."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD_BYTES = 1 << 20
-_HEAD_LINES = 40
-"""Dated lines that decide the order, unless they are of one moment."""
 _COPY_BYTES = 1 << 16
-_BACKWARD_STEPS = 3
-_MOMENT_S = 0.5
-"""Threads and replicas write out of order, by less than this."""
-_CUT_S = 1.0
-"""Of a store's stamp in whole seconds, before a line that has its own."""
-_FORWARD_STEPS = 8
-"""Steps of one moment, beyond those that lead back, that show a log in order."""
-_SHORT_STEPS, _SHORT_S = 1, 1.0
-"""Steps back of a whole log, if no step leads forward."""
 _REVERSED_MAX_BYTES = 512 << 20
 """Longest newest-first file; a longer one is read as it is."""
 
@@ -131,7 +109,7 @@ def _peek(blocks: Blocks) -> tuple[bytes, Blocks]:
 
 
 def _is_document(text: bytes) -> bool:
-    return _find_form(text) is not None
+    return find_form(text) is not None
 
 
 def _below(blocks: Blocks, above: int) -> Blocks:
@@ -218,14 +196,14 @@ def _named_by_header(blocks: Blocks) -> Blocks:
 
 
 def _in_order(blocks: Blocks, timezone: str | None) -> Blocks:
-    order = _Order(timezone)
+    order = LineOrder(timezone)
     head: list[tuple[bytes, float]] = []
     size, split = 0, None
     try:
         for data, arrival_at in blocks:
             head.append((data, arrival_at))
             size += len(data)
-            split = _find_form(head[0][0]) if len(head) == 1 else split
+            split = find_form(head[0][0]) if len(head) == 1 else split
             if split is not None or size > _HEAD_BYTES:
                 break
             if order.feed(data, arrival_at) is False:
@@ -252,68 +230,6 @@ def find_first_time(head: bytes, arrival_at: float) -> float | None:
     return next((at for at in dates if at is not None), None)
 
 
-class _Order:
-    """Decides whether the first dated lines run backwards."""
-
-    def __init__(self, timezone: str | None) -> None:
-        self._reader, self._unwrapper = TimestampReader(timezone), Unwrapper(timezone)
-        self._carry = b""
-        self._count = 0
-        self._first_at = self._last_at = self._before_at = 0.0
-        self._back = self._ahead = self._far_ahead = 0
-        """Steps back and ahead; far ones lead beyond the moment."""
-        self._least = _BACKWARD_STEPS
-
-    def feed(self, data: bytes, arrival_at: float) -> bool | None:
-        """Take the next bytes; return False once the order is not backwards, None before."""
-        *lines, self._carry = (self._carry + data).split(b"\n")
-        for line in lines:
-            at = date_line(line, self._reader, self._unwrapper, arrival_at)
-            if at is None:
-                continue
-            self._take(at)
-            if self._is_forward:
-                return False
-            if self._count >= _HEAD_LINES and abs(at - self._first_at) >= _MOMENT_S:
-                return self.is_backward
-        return None
-
-    def _take(self, at: float) -> None:
-        step_s = at - self._last_at if self._count else 0.0
-        self._before_at = self._last_at
-        self._first_at = self._first_at if self._count else at
-        self._last_at, self._count = at, self._count + 1
-        self._back += step_s < 0
-        self._ahead += step_s > 0
-        self._far_ahead += step_s >= _moment(self._before_at)
-
-    @property
-    def _is_forward(self) -> bool:
-        """Whether its times are after those at its begin, by more than `_moment`."""
-        gain_s = self._last_at - self._first_at
-        is_beyond = gain_s >= _moment(self._first_at)
-        return is_beyond or (gain_s > 0 and self._ahead - self._back >= _FORWARD_STEPS)
-
-    def end(self, arrival_at: float) -> None:
-        """Take the last line: in a short log without a step forward, fewer steps decide."""
-        self.feed(b"\n", arrival_at)
-        if self._first_at - self._last_at >= _SHORT_S and not self._ahead:
-            self._least = _SHORT_STEPS
-
-    @property
-    def is_backward(self) -> bool:
-        """Whether most steps lead into the past, and far enough."""
-        return (
-            self._back >= max(self._least, 3 * self._far_ahead)
-            and self._first_at - self._last_at >= _MOMENT_S
-        )
-
-
-def _moment(at: float) -> float:
-    """Return the largest insignificant step back in seconds: a whole second may be truncated."""
-    return _CUT_S if at.is_integer() else _MOMENT_S
-
-
 def _reverse(head: list[tuple[bytes, float]], blocks: Blocks, timezone: str | None) -> Blocks:
     """Yield a newest-first file as one block, oldest entry first."""
     pieces, size, arrival_at = [data for data, _ in head], sum(len(d) for d, _ in head), head[-1][1]
@@ -324,38 +240,18 @@ def _reverse(head: list[tuple[bytes, float]], blocks: Blocks, timezone: str | No
             yield b"".join(pieces), arrival_at
             yield from blocks
             return
+    yield reverse_entries(b"".join(pieces), timezone, arrival_at), arrival_at
+
+
+def reverse_entries(text: bytes, timezone: str | None, arrival_at: float) -> bytes:
+    """Return a newest-first text with its oldest entry first; an entry begins with a time."""
     reader, unwrapper = TimestampReader(timezone), Unwrapper(timezone)
     entries: list[list[bytes]] = []
-    for line in b"".join(pieces).splitlines():
+    for line in text.splitlines():
         if date_line(line, reader, unwrapper, arrival_at) is not None or not entries:
             entries.append([])
         entries[-1].append(line)
-    yield b"".join(b"\n".join(lines) + b"\n" for lines in reversed(entries)), arrival_at
-
-
-def _find_form(head: bytes) -> Split | None:
-    """Return the splitter of a document that is more than a line an entry; None for lines."""
-    text = head.lstrip()
-    if text.startswith(b"[") and text[1:].lstrip()[:1] in {b"{", b""} and text[1:].strip():
-        return _split_json
-    if (dump := _find_strings(text) or find_dump(head)) is not None:
-        return dump
-    first = text.partition(b"\n")[0].strip()
-    if text.startswith(b"{") and (_IS_OPEN.match(text) or b'}{"' in first or _is_export(first)):
-        return _split_json
-    if head.startswith(b"---\n") and _YAML_TIME.search(head):
-        return _split_yaml
-    return find_table(text)
-
-
-def _find_strings(text: bytes) -> Split | None:
-    return None if _STRINGS.match(text) is None else _split_strings
-
-
-def _is_export(line: bytes) -> bool:
-    """Return whether a line holds several entries, as the response of a store's API does."""
-    found = decode(line.decode(errors="replace")) if len(line) > 1 else None
-    return found is not None and split_export(found) != [found]
+    return b"".join(b"\n".join(lines) + b"\n" for lines in reversed(entries))
 
 
 def _lines_of_document(
@@ -371,78 +267,10 @@ def _lines_of_document(
             yield b"".join(pieces), arrival_at
             yield from blocks
             return
-    lines = [
-        (each if isinstance(each, str) else _encode(each)).encode() + b"\n"
-        for found in split(b"".join(pieces))
-        for each in (split_export(found) if isinstance(found, dict) else [found])
-    ]
-    order = _Order(timezone)
-    order.feed(b"".join(lines[:_HEAD_LINES]), arrival_at)
+    lines = to_lines(split, b"".join(pieces))
+    order = LineOrder(timezone)
+    order.feed(b"".join(lines[:HEAD_LINES]), arrival_at)
     order.end(arrival_at)
     if order.is_backward:
         lines.reverse()
     yield b"".join(lines), arrival_at
-
-
-def _encode(found: Any) -> str:
-    return json.dumps(found, ensure_ascii=False, default=str)
-
-
-def _split_strings(data: bytes) -> Iterator[Any]:
-    """Yield the strings of a list, or of the lists in the fields of an object.
-
-    If each line is a list of its own, its strings are the cells of one entry.
-    """
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        yield from map(_join_cells, data.decode(errors="replace").splitlines())
-        return
-    lists = found.values() if isinstance(found, dict) else (found,)
-    for each in lists:
-        yield from (text for text in each if isinstance(text, str))
-
-
-def _join_cells(line: str) -> str:
-    """Return a list of strings as one line; any other line as it is."""
-    with contextlib.suppress(ValueError, RecursionError):
-        found = json.loads(line)
-        if isinstance(found, list) and all(isinstance(cell, str) for cell in found):
-            return " ".join(found)
-    return line
-
-
-def _split_json(data: bytes) -> Iterator[Any]:
-    """Yield the objects of an array, or a sequence of objects.
-
-    Text after the objects that is no JSON is yielded as lines, such as a log after the
-    configuration that its program printed.
-    """
-    text, decoder, place = data.decode(errors="replace"), json.JSONDecoder(), 0
-    place = len(text) - len(text.lstrip())
-    is_array = text.startswith("[", place)
-    place += is_array
-    while True:
-        while place < len(text) and text[place] in " \t\r\n,":
-            place += 1
-        found = None
-        if text.startswith("{", place):
-            with contextlib.suppress(ValueError, RecursionError):
-                found, place = decoder.raw_decode(text, place)
-        if found is None:
-            yield from () if is_array else text[place:].splitlines()
-            return
-        yield found
-
-
-def _split_yaml(data: bytes) -> Iterator[Any]:
-    """Yield the documents of gcloud's default format; a broken one ends it."""
-    import yaml  # noqa: PLC0415 - for this format alone
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        for found in yaml.load_all(data, Loader=loader):
-            if isinstance(found, dict):
-                yield found
-    except yaml.YAMLError:
-        return

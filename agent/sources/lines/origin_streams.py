@@ -144,11 +144,13 @@ class OriginStreams:
     def look_ahead(self, entries: Iterable[LogEntry]) -> None:
         """Find the origins that several processes share, from the first lines of a file.
 
-        Without that, the first lines of the second process would count for the first one.
+        Without that, the first lines of the second process would count for the first one. The
+        streams of origins that were read before, as before a restart of the agent, stay.
         """
         processes: dict[str, list[str]] = {}
         for entry in entries:
-            if entry.pid and _continues(processes.setdefault(entry.origin, []), entry.pid):
+            is_new = entry.pid and entry.origin not in self._processes
+            if is_new and _continues(processes.setdefault(entry.origin, []), entry.pid):
                 self._shared.add(entry.origin)
 
     def find(self, name: str, host: str = "") -> OriginStream:

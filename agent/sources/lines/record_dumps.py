@@ -20,7 +20,7 @@ Split = Callable[[bytes], Iterator[Any]]
 """Cuts a document into its entries."""
 
 _LENGTH_BYTES = 8
-_VERBOSE = re.compile(
+VERBOSE_HEAD = re.compile(
     rb"[A-Z][a-z]{2} (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \S{1,6}) "
     rb"\[s=[^\n]*\]\n(?=    [_A-Z])"
 )
@@ -76,14 +76,14 @@ def find_dump(head: bytes) -> Split | None:
     if (windows := _find_windows(text)) is not None:
         return windows
     if text.startswith(b"__CURSOR="):
-        return _split_journal
-    if _VERBOSE.match(text) is not None:
-        return _split_verbose
+        return split_journal
+    if VERBOSE_HEAD.match(text) is not None:
+        return split_verbose
     if _RUBY_HEAD.match(text) is not None:
-        return _split_ruby
+        return split_ruby
     if text.startswith(b"<") and (xml := _find_xml(text)) is not None:
         return xml
-    return _split_collector if _RECORD_HEAD.search(head) is not None else None
+    return split_collector if _RECORD_HEAD.search(head) is not None else None
 
 
 def _find_xml(text: bytes) -> Split | None:
@@ -142,9 +142,22 @@ def _split_windows_list(data: bytes) -> Iterator[Any]:
             yield {"timestamp": fields.get("TimeCreated"), "message": text}
 
 
-def _split_journal(data: bytes) -> Iterator[Any]:
+def split_journal(data: bytes) -> Iterator[Any]:
     """Yield journald's entries; a field that is no plain text has its length before it."""
-    found: dict[str, str] = {}
+    rest: dict[str, str] = {}
+    for found, _ in _read_journal(data, rest):
+        yield found
+    if rest:
+        yield rest
+
+
+def find_journal_end(data: bytes) -> int:
+    """Return the place behind the last whole entry of journald; 0 without any."""
+    return max((place for _, place in _read_journal(data, {})), default=0)
+
+
+def _read_journal(data: bytes, found: dict[str, str]) -> Iterator[tuple[dict[str, str], int]]:
+    """Yield whole entries with the place behind each; ``found`` has the last one's fields."""
     place = 0
     while place < len(data):
         end = data.find(b"\n", place)
@@ -153,21 +166,19 @@ def _split_journal(data: bytes) -> Iterator[Any]:
         name, is_plain, value = line.partition(b"=")
         if not line:
             if found:
-                yield found
-            found = {}
+                yield dict(found), place
+            found.clear()
             continue
         if not is_plain:
             begin = place + _LENGTH_BYTES
             size = int.from_bytes(data[place:begin], "little")
             value, place = data[begin : begin + size], begin + size + 1
         found[name.decode(errors="replace")] = value.decode(errors="replace")
-    if found:
-        yield found
 
 
-def _split_verbose(data: bytes) -> Iterator[Any]:
+def split_verbose(data: bytes) -> Iterator[Any]:
     """Yield the entries of `journalctl -o verbose`."""
-    pieces = _VERBOSE.split(data)
+    pieces = VERBOSE_HEAD.split(data)
     for time, body in zip(pieces[1::2], pieces[2::2], strict=True):
         fields = {name.decode(): value.decode(errors="replace") for name, value in _fields(body)}
         yield {"timestamp": time.decode(), **fields}
@@ -179,7 +190,7 @@ def _fields(body: bytes) -> Iterator[tuple[bytes, bytes]]:
             yield match[1], match[2]
 
 
-def _split_collector(data: bytes) -> Iterator[Any]:
+def split_collector(data: bytes) -> Iterator[Any]:
     """Yield the records of the collector's debug exporter, with the attributes of their resource.
 
     Lines between them are the collector's own.
@@ -206,7 +217,7 @@ def find_collector_time(record: str) -> str | None:
     return times.get(True) if at is None or at.startswith("1970-") else at
 
 
-def _split_ruby(data: bytes) -> Iterator[Any]:
+def split_ruby(data: bytes) -> Iterator[Any]:
     """Yield the objects that Logstash prints with arrows between keys and values."""
     text = _RUBY_KEY.sub(r'\1"\2": ', data.decode(errors="replace"))
     text = _RUBY_NIL.sub(": null", _RUBY_TIME.sub(r': "\1"', text))

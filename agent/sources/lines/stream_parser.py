@@ -97,3 +97,18 @@ class SupportsClock(Protocol):
 
     def observe_clock(self, data: bytes, arrival_at: float, gap_s: float | None) -> Sequence[Shift]:
         """Compare the stamps of the next bytes with their arrival; return changed shifts."""
+
+
+@runtime_checkable
+class SupportsDocuments(Protocol):
+    """Parser that may hold bytes: of an entry over several lines, or of a newest-first file."""
+
+    @property
+    def settles_after_s(self) -> float | None:
+        """Seconds without news after which `settle` is due; None: nothing is held for it."""
+
+    def begin_file(self, arrival_at: float) -> list[Signal]:
+        """End the file before; the next bytes are the first ones of a new one."""
+
+    def settle(self) -> list[Signal]:
+        """Read what is held, as nothing was added for `settles_after_s`."""

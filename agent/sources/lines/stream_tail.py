@@ -12,7 +12,7 @@ import msgspec
 
 from agent.sources.lines.log_file import NOTHING, Place
 from agent.sources.lines.rotation import Follower
-from agent.sources.lines.stream_parser import HELD_MAX_S, StreamParser
+from agent.sources.lines.stream_parser import HELD_MAX_S, StreamParser, SupportsDocuments
 from metrics.model.signals import Signal
 
 RETRY_S = 5.0
@@ -56,6 +56,8 @@ class StreamTail:
     failed_at: float | None = None
     idle_at: float | None = None
     """Time of the last read that reached the end of the file."""
+    read_at: float = 0.0
+    """Time of the last read that found news."""
     _parser: StreamParser | None = None
     _sleep: _Sleep | None = None
     _saved: Position | None = field(default=None, repr=False)
@@ -126,6 +128,19 @@ class StreamTail:
         self._saved = None
         return self.parser.release_overdue(held_at)
 
+    def settle(self, now: float) -> list[Signal]:
+        """Return the signals of what its parser holds, if nothing was added for a while."""
+        after_s = self._settles_after_s
+        if after_s is None or self.is_behind or abs(now - self.read_at) < after_s:
+            return []
+        self._saved = None
+        return self.parser.settle() if isinstance(self.parser, SupportsDocuments) else []
+
+    @property
+    def _settles_after_s(self) -> float | None:
+        parser = self._parser
+        return parser.settles_after_s if isinstance(parser, SupportsDocuments) else None
+
     def lag_s(self, now: float) -> float:
         """Return the delay of reading against the clock (seconds)."""
         horizon = self._horizon() if self.is_behind or self.is_waiting else None
@@ -133,7 +148,8 @@ class StreamTail:
 
     def is_at_rest(self) -> bool:
         """Return whether nothing of it is unread, and no signal is held."""
-        return not self.is_behind and not self.is_waiting and self._held_at() is None
+        is_idle = not self.is_behind and not self.is_waiting and self._held_at() is None
+        return is_idle and self._settles_after_s is None
 
     def park(self) -> bool:
         """Close an idle file until it changes; return False if it is busy."""
@@ -145,6 +161,8 @@ class StreamTail:
         The rest of a half line is read again, as after a restart.
         """
         parser = self._parser
+        if self._settles_after_s is not None:
+            return False
         if not self.follower.park(0 if parser is None else parser.pending):
             return False
         if parser is not None:

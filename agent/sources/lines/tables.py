@@ -6,6 +6,7 @@ number, one column is a time in each row, the column with the longest text is th
 quotes are as in CSV. A table with tabs and a first row of names needs no quotes.
 """
 
+import contextlib
 import csv
 import io
 import re
@@ -39,15 +40,22 @@ _HOSTS = frozenset(
 def find_table(text: bytes) -> Split | None:
     """Return the splitter of a table; None for any other text."""
     head = text[:_HEAD_BYTES]
+    if (named := find_named_table(text)) is not None:
+        return named
     for delimiter in _DELIMITERS:
-        try:
-            if _has_known_names(head, delimiter):
-                return partial(_split_table, delimiter=delimiter, names=None)
-        except csv.Error:
-            continue
         names, has_head = _name_columns(head, delimiter)
         if names and ((has_head and delimiter == "\t") or _QUOTED.search(text) is not None):
             return partial(_split_table, delimiter=delimiter, names=names)
+    return None
+
+
+def find_named_table(text: bytes) -> Split | None:
+    """Return the splitter of a table whose first row has known names; None for any other text."""
+    head = text[:_HEAD_BYTES]
+    for delimiter in _DELIMITERS:
+        with contextlib.suppress(csv.Error):
+            if _has_known_names(head, delimiter):
+                return partial(_split_table, delimiter=delimiter, names=None)
     return None
 
 

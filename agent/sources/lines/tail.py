@@ -38,7 +38,7 @@ from agent.sources.lines.open_tails import OpenTails
 from agent.sources.lines.origin_streams import name_stream
 from agent.sources.lines.recordings import rotation, stream_of
 from agent.sources.lines.rotation import Follower
-from agent.sources.lines.stream_parser import SupportsClock
+from agent.sources.lines.stream_parser import SupportsClock, SupportsDocuments
 from agent.sources.lines.stream_tail import CreateParser, StreamTail
 from metrics.model.signals import Signal
 
@@ -183,6 +183,7 @@ class FileTail:
         self.health.up = not tails or any(tail.fault is None for tail in tails)
         tails = self._find_busy()
         for tail in tails:
+            self._settle(tail, now, emit)
             self._emit(tail.release_overdue(now), emit)
         self.health.lag_s = max((tail.lag_s(now) for tail in tails), default=0.0)
         self._is_behind = any(tail.is_behind for tail in tails)
@@ -353,6 +354,7 @@ class FileTail:
         tail.is_behind = tail.follower.is_behind
         if chunk is not None:
             self._busy[tail.stream] = tail
+            tail.read_at = now
             self._observe_clock(tail, chunk, now)
             self._feed(tail, chunk, emit)
             self._open.note_half(tail)
@@ -396,7 +398,9 @@ class FileTail:
             self._count(Counter(["undecodable"]))
             error = "found UTF-16, wanted UTF-8"
             _log.warning("log_unreadable", extra={"path": tail.stream, "error": error})
-        if chunk.starts_file and parser.pending:  # half a line that nothing continues
+        if chunk.starts_file and isinstance(parser, SupportsDocuments):
+            signals = parser.begin_file(chunk.arrival_at)
+        elif chunk.starts_file and parser.pending:  # half a line that nothing continues
             signals = parser.feed(b"\n", chunk.arrival_at)
         signals += parser.feed(chunk.data, chunk.arrival_at)
         self.health.read_bytes += len(chunk.data)
@@ -412,6 +416,12 @@ class FileTail:
             self._reports.report_manual(tail.stream)
         self._reports.report_read(tail.stream, size, lines, signals, behind=behind)
         self._emit(signals, emit)
+
+    def _settle(self, tail: StreamTail, now: float, emit: Emit) -> None:
+        """Read what a parser holds of a document, once nothing is added to the file."""
+        if signals := tail.settle(now):
+            self._reports.report_read(tail.stream, 0, 0, signals, behind=False)
+            self._emit(signals, emit)
 
     def _emit(self, signals: Sequence[Signal], emit: Emit) -> None:
         if signals:

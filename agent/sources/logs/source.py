@@ -11,6 +11,7 @@ from typing import Any
 
 from agent.sources.base import Emit
 from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.lines.live_documents import LiveDocuments
 from agent.sources.lines.log_file import Chunk
 from agent.sources.lines.stream_parser import StreamParser
 from agent.sources.lines.stream_tail import StreamTail
@@ -63,7 +64,8 @@ class LogSource(FileTail):
                 budget=self._budget,
                 on_mixed=partial(_warn_of_mixed, stream),
             )
-            return create_parser(dialects, interpreter, config.timezone or timezone)
+            zone = config.timezone or timezone
+            return LiveDocuments(create_parser(dialects, interpreter, zone), stream, zone)
 
         super().__init__(
             config,

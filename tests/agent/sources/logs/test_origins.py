@@ -123,6 +123,18 @@ def test_process_that_begins_beside_a_member_is_a_stream_of_its_own(
         assert {each.member.member_id for each in own} == {member_id}
 
 
+def test_processes_of_before_a_restart_keep_their_streams() -> None:
+    """After the restart several lines arrive at once, and show both processes in turns."""
+    rows = [
+        as_json(1, 1, SYNCED.format(7, "a")),
+        as_json(2, 2, SYNCED.format(7, "b")),
+        "\n".join(as_json(1 + second % 2, second, ASKED) for second in range(4, 8)),
+    ]
+    found = read(rows, restart_after=2)
+
+    assert {each.member.origin for each in found} == {"app.log", "app.log#[2]"}
+
+
 def test_process_that_begins_after_a_leave_continues_the_stream() -> None:
     left = PREFIX + (
         "Member c-a sending LeaveGroup request to coordinator x due to the consumer is being closed"

@@ -1,0 +1,301 @@
+"""Parser of a growing file that may hold a document, or begin with its newest entry.
+
+Theory of operation. A file that a store's or journald's client writes has an entry over several
+lines, so that its origin and its time stand in other lines than its message. The head of the file
+shows that. Then whole entries are cut off as they arrive, and the parser of lines reads each as one
+line. A text whose first lines run backwards is held until nothing was added for a while, and read
+with its oldest entry first. Any other file is passed on unchanged, from its first line on. Bytes
+that are held are read again after a restart.
+"""
+
+import logging
+import re
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Any
+
+from agent.sources.lines.clock_shift import Shift
+from agent.sources.lines.json_entry import decode, split_export
+from agent.sources.lines.line_order import HEAD_LINES, LineOrder
+from agent.sources.lines.line_parser import LINE_LIMIT, LineParser
+from agent.sources.lines.stream_parser import LineCounts
+from metrics.model.signals import Signal
+
+HELD_MAX_BYTES = 64 << 20
+"""Longest document; a longer one is read by lines."""
+_HEAD_BYTES = 1 << 16
+_HEAD_LINES = 100
+_ENTRY_S, _HOLD_S = 2.0, 10.0
+"""Without news, the last entry is whole after this, and a document after that: stores return long
+results page by page."""
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_MAY_BE_DOCUMENT = re.compile(
+    rb"\s*(?:\[\s*[{\"]|\{|---\n|__CURSOR=|<(?:\?xml|results|Event)\b"
+    rb"|[A-Z][a-z]{2} \d{4}-\d\d-\d\d [\d:.]{8,15} \S{1,6} \[s=)"
+    rb"|(?=[A-Za-z_@\"])(?=[^\n]{0,2048}[,;\t])[^\n]{0,2048}(?i:time|date)"
+    rb"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}000\+00:00 \S"
+    rb"|(?s:.*?)(?:ResourceLog #\d|\+00:00 (?:\S{1,512} )?\r?\n\{|Event\[\d+\]|TimeCreated )"
+)
+"""Cheap signs of a document, before its form is searched."""
+_WITHIN_JSON = frozenset((b"{", b"}", b"[", b"]", b'"', b","))
+"""First characters of a file that goes on within the document of the file before."""
+_JSON = "json"
+_ENDED = frozenset((_JSON, "journal"))
+"""Forms whose entries show their end; in others the next entry does."""
+_TRIED_AGAIN = 1.5
+"""Growth of a long text before the end of an entry is searched again."""
+
+_log = logging.getLogger(__name__)
+
+
+class _FileForm(Enum):
+    HEAD = auto()
+    """The form is not known yet."""
+    LINES = auto()
+    BACKWARD = auto()
+    """Text with its newest line first."""
+    GROWING = auto()
+    FINISHED = auto()
+    """An export that has to be whole."""
+
+
+class LiveDocuments:
+    """Parser of one growing file."""
+
+    def __init__(self, parser: LineParser, stream: str, timezone: str | None = None) -> None:
+        """Read the lines of ``stream`` by ``parser``.
+
+        ``timezone`` is the IANA name for timestamps without a zone; None is the machine's.
+        """
+        self._parser, self._stream, self._timezone = parser, stream, timezone
+        self._arrival_at = 0.0
+        self._form = ""
+        """Name of the form of a growing document."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._stage, self._held, self._names = _FileForm.HEAD, b"", b""
+        self._seen = self._tried = 0
+        """Bytes whose order was seen, and the size in which the end of an entry was searched."""
+        self._order: LineOrder | None = None
+        """None: it is in order, or its order is not known yet."""
+        self._is_settled = False
+        """Whether nothing was added since the last `settle`."""
+
+    @property
+    def counts(self) -> LineCounts:
+        """Return the counts so far."""
+        return self._parser.counts
+
+    @property
+    def eviction_count(self) -> int:
+        """Number of members evicted because of the limit."""
+        return self._parser.eviction_count
+
+    @property
+    def origins(self) -> Sequence[str]:
+        """Return the names of the streams that the file merges."""
+        return self._parser.origins
+
+    @property
+    def pending(self) -> int:
+        """Bytes that are held; a checkpoint starts before them."""
+        return len(self._held) + self._parser.pending
+
+    @property
+    def settles_after_s(self) -> float | None:
+        """Seconds without news after which `settle` is due; None: nothing is held for it."""
+        if self._is_settled or not self._held or self._held.isspace():
+            return None
+        if self._stage is _FileForm.HEAD:
+            is_document = self._held.lstrip()[:1] in _WITHIN_JSON or b"\n" in self._held
+            return _HOLD_S if is_document else None
+        return _ENTRY_S if self._stage is _FileForm.GROWING and not self._seen else _HOLD_S
+
+    def begin_file(self, arrival_at: float) -> list[Signal]:
+        """End the file before: the next bytes are the first ones of a new one."""
+        signals = self._end()
+        signals += self._parser.feed(b"\n", arrival_at) if self._parser.pending else []
+        self._begin()
+        return signals
+
+    def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
+        """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
+        if self._stage is _FileForm.LINES:
+            return self._parser.feed(data, arrival_at)
+        self._arrival_at, self._is_settled = arrival_at, False
+        self._held += data
+        if len(self._held) > HELD_MAX_BYTES:
+            hint = "longer than can be held in memory: read it with replay"
+            _log.warning("log_document_long", extra={"path": self._stream, "hint": hint})
+            return self._pass_on()
+        if self._stage is _FileForm.HEAD and not self._choose(is_whole=False):
+            return []
+        return self._advance()
+
+    def settle(self) -> list[Signal]:
+        """Read what is held, as nothing was added for `settles_after_s`."""
+        self._is_settled = True
+        if self._stage is _FileForm.HEAD and not self._choose(is_whole=True):
+            return []
+        return self._end()
+
+    def flush(self) -> list[Signal]:
+        """Return all pending signals, at the end of the stream."""
+        return self._end() + self._parser.flush()
+
+    def release_overdue(self, until: float) -> list[Signal]:
+        """Return the pending signals up to a time (Unix seconds)."""
+        return self._parser.release_overdue(until)
+
+    def horizon(self) -> float | None:
+        """Return the watermark: no later signal is older. None before any line."""
+        return self._parser.horizon()
+
+    def oldest_pending_at(self) -> float | None:
+        """Return the time (Unix seconds) of the oldest pending signal, if any."""
+        return self._parser.oldest_pending_at()
+
+    def observe_clock(self, data: bytes, arrival_at: float, gap_s: float | None) -> Sequence[Shift]:
+        """See `LineParser.observe_clock`; a document's times have a zone."""
+        is_begin = self._stage is _FileForm.HEAD and _MAY_BE_DOCUMENT.match(data) is None
+        if self._stage is not _FileForm.LINES and not is_begin:
+            return ()
+        return self._parser.observe_clock(data, arrival_at, gap_s)
+
+    def state(self) -> dict[str, Any]:
+        """Return the state before the bytes that are held, for a checkpoint."""
+        state = self._parser.state()
+        if self._stage is _FileForm.LINES:
+            return state
+        is_growing = self._stage is _FileForm.GROWING
+        names = self._names.decode(errors="surrogateescape")
+        return state | {"document": [self._form, names] if is_growing else []}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a `state`."""
+        self._parser.restore(state)
+        document = state.get("document")
+        if document is None:  # an older release has none
+            self._stage = _FileForm.LINES
+        elif document:
+            self._form, self._names = document[0], document[1].encode(errors="surrogateescape")
+            self._stage = _FileForm.GROWING
+
+    def _choose(self, *, is_whole: bool) -> bool:
+        """Choose how the file is read; return False while its head does not show it."""
+        self._held = self._held.removeprefix(_BYTE_ORDER_MARK)
+        text = self._held.lstrip()
+        is_open = text[:1] in _WITHIN_JSON
+        line_end = text.find(b"\n") + 1
+        if not line_end and not (is_whole and is_open):
+            if len(text) > LINE_LIMIT and not is_open:
+                self._stage = _FileForm.LINES
+            return self._stage is not _FileForm.HEAD
+        head = text[: max(line_end, _HEAD_BYTES)] if line_end else text
+        is_plain = _is_object(text[:line_end]) or _MAY_BE_DOCUMENT.match(head) is None
+        if not is_plain and not self._choose_form(head, is_whole=is_whole):
+            return False
+        if self._stage is _FileForm.HEAD and is_open and self._form == _JSON:
+            self._stage = _FileForm.GROWING  # within the document of the file before
+        if self._stage is _FileForm.HEAD and line_end:
+            self._seen = self._held.rfind(b"\n", 0, _HEAD_BYTES) + 1 or len(self._held)
+            self._order = LineOrder(self._timezone)
+            lines = self._held[: self._seen].split(b"\n", _HEAD_LINES)[:-1]
+            is_backward = self._order.feed(b"\n".join((*lines, b"")), self._arrival_at)
+            is_held = is_backward is not False and self._order.is_doubtful
+            self._stage = _FileForm.BACKWARD if is_held else _FileForm.LINES
+        return self._stage is not _FileForm.HEAD
+
+    def _choose_form(self, head: bytes, *, is_whole: bool) -> bool:
+        """Choose the form of a document; return False while it is only begun."""
+        from agent.sources.lines import documents  # noqa: PLC0415 - for few files alone
+
+        name = documents.name_growing(head)
+        if name is not None:
+            self._form, self._stage = name, _FileForm.GROWING
+            self._order = LineOrder(self._timezone)
+            if name == documents.TABLE:
+                names, newline, self._held = self._held.lstrip().partition(b"\n")
+                self._names = names + newline
+        elif documents.find_finished(head) is not None:
+            self._stage = _FileForm.FINISHED
+        elif not is_whole and len(head) < _HEAD_BYTES:
+            return not documents.is_begun(head)
+        return True
+
+    def _advance(self) -> list[Signal]:
+        if self._stage is _FileForm.LINES:
+            return self._pass_on()
+        if self._stage is _FileForm.GROWING:
+            return self._cut(is_whole=False)
+        if self._stage is _FileForm.BACKWARD and self._order is not None:
+            new, self._seen = self._held[self._seen :], len(self._held)
+            if self._order.feed(new, self._arrival_at) is False:
+                return self._pass_on()
+        return []
+
+    def _end(self) -> list[Signal]:
+        """Read all that is held."""
+        if self._stage is _FileForm.GROWING:
+            return self._cut(is_whole=True)
+        if self._stage is _FileForm.BACKWARD and self._order is not None:
+            from agent.sources.lines.exports import reverse_entries  # noqa: PLC0415
+
+            self._order.end(self._arrival_at)
+            if self._order.is_backward:
+                self._held = reverse_entries(self._held, self._timezone, self._arrival_at)
+        if self._stage is _FileForm.FINISHED:
+            from agent.sources.lines.documents import find_finished, to_lines  # noqa: PLC0415
+
+            split = find_finished(self._held)
+            lines = [] if split is None else to_lines(split, self._held)
+            self._order = LineOrder(self._timezone)
+            self._order.feed(b"".join(lines[:HEAD_LINES]), self._arrival_at)
+            self._held = b"".join(self._in_order(lines))
+        return self._pass_on()
+
+    def _pass_on(self) -> list[Signal]:
+        """Read what is held, and all that follows, by lines."""
+        self._stage, self._order = _FileForm.LINES, None
+        data, self._held = self._held, b""
+        return self._parser.feed(data, self._arrival_at) if data else []
+
+    def _cut(self, *, is_whole: bool) -> list[Signal]:
+        """Read the whole entries of a growing document; ``is_whole``: nothing follows."""
+        from agent.sources.lines.documents import find_growing, to_lines  # noqa: PLC0415
+
+        size = len(self._held)
+        is_long = size > _HEAD_BYTES and self._held[-8:].rstrip()[-1:] not in {b"}", b"]"}
+        if not is_whole and is_long and size < _TRIED_AGAIN * self._tried:
+            return []
+        split, find_end = find_growing(self._form, self._names)
+        end = size
+        if not is_whole or self._form in _ENDED:
+            end = self._seen + find_end(self._held[self._seen :])
+        lines = to_lines(split, self._held[self._seen : end])
+        if self._order is not None:
+            verdict = self._order.feed(b"".join(lines[:HEAD_LINES]), self._arrival_at)
+            if verdict is not False and self._order.is_doubtful and not is_whole:
+                self._seen, self._tried = end, size
+                return []
+            lines = to_lines(split, self._held[:end]) if self._seen else lines
+            lines = self._in_order(lines) if is_whole else lines
+            is_known = verdict is False or (is_whole and lines)
+            self._order = None if is_known else self._order
+        self._held, self._seen = self._held[end:], 0
+        self._tried = len(self._held)
+        return self._parser.feed(b"".join(lines), self._arrival_at) if lines else []
+
+    def _in_order(self, lines: list[bytes]) -> list[bytes]:
+        """Return the lines of a whole document, the oldest first."""
+        if self._order is None:
+            return lines
+        self._order.end(self._arrival_at)
+        return lines[::-1] if self._order.is_backward else lines
+
+
+def _is_object(line: bytes) -> bool:
+    """Return whether a line is one entry as an object, as applications log it."""
+    found = decode(line.decode(errors="replace")) if line.startswith(b"{") else None
+    return found is not None and split_export(found) == [found]
