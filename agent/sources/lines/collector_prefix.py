@@ -113,7 +113,7 @@ _PATTERNS = {
     ),
     "Fluent Bit's stdout and file": (
         r"(?:\[\d{1,7}\] )?",
-        rf"(?:{_CONTAINER_LOG}|(?P<name>[\w.*/-]{{1,255}})): \[\[?",
+        rf"(?:{_CONTAINER_LOG}|(?P<route>[\w.*/-]{{1,255}})): \[\[?",
         r"(?P<epoch>\d{10}\.\d{6,9})(?:, \{[^{}]{0,1024}\}\])?, ",
         r"(?=\{\")",
     ),
@@ -212,6 +212,8 @@ class CollectorPrefix(NamedTuple):
     end: int
     stop: int | None = None
     """Begin of the part behind the line, if the collector writes one."""
+    is_tag: bool = False
+    """Whether the name is a tag of a route, which several streams may share."""
 
 
 def is_bare(text: str) -> bool:
@@ -241,6 +243,7 @@ def _describe(match: re.Match[str]) -> CollectorPrefix:
     host = (
         found.get("pod")
         or found.get("name")
+        or found.get("route")
         or found.get("host")
         or next((labels[key] for key in (*_POD_LABELS, *_OTHER_LABELS) if key in labels), "")
     )
@@ -263,4 +266,5 @@ def _describe(match: re.Match[str]) -> CollectorPrefix:
         time,
         match.end(),
         match.start("time") - 1 if is_behind else None,
+        "route" in found and bool(found["route"]),
     )

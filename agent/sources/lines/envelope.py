@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agent.sources.lines.collector_prefix import CollectorPrefix, is_bare, match_prefix
+from agent.sources.lines.colours import strip_colours
 from agent.sources.lines.json_entry import (
     TIMES,
     Json,
@@ -54,8 +55,6 @@ _INSTANTS = (
 """Keys of an object with seconds and nanoseconds (None is the entry itself), and their names."""
 _TIME_PARTS = ("timestamp", "date", "$date")
 _EPOCH = re.compile(r"\d{10,19}", re.ASCII)
-_COLOUR = re.compile(r"\x1b(?:\[[\d;?]{0,32}[A-Za-z]|[_\]P^][^\x07\x1b]{0,256}(?:\x07|\x1b\\))")
-"""A terminal's sequences: colours, cleared lines, links and the marks of build servers."""
 _AFTER_OBJECT = " \t]},;."
 """Characters that a copy has behind an object: the end of an array, of Fluent Bit's pair, or of a
 sentence."""
@@ -116,9 +115,7 @@ class Unwrapper:
 
     def unwrap(self, raw: bytes, arrival_at: float) -> list[LogEntry]:
         """Return the entries of one line; none while it is a piece that a later line continues."""
-        text = _strip_colours(
-            raw.decode("utf-8", "replace").rstrip("\r\n").lstrip(_BYTE_ORDER_MARK)
-        )
+        text = strip_colours(raw.decode("utf-8", "replace").rstrip("\r\n").lstrip(_BYTE_ORDER_MARK))
         if is_bare(text):
             return [LogEntry(_trim(text), None)]
         return self._unwrap(_unquote(text), _PLAIN, arrival_at, _PREFIXES)
@@ -220,10 +217,10 @@ class Unwrapper:
         if own is None and prefix.time:
             own = self._reader.find(prefix.time, arrival_at)
         origin, host = entry.origin, entry.host
-        if prefix.origin:  # the collector's name, not the application's own
+        if prefix.origin and not (prefix.is_tag and origin):  # not the application's own
             origin, host = prefix.origin, prefix.host
         pid = prefix.pid or entry.pid
-        text = _strip_colours(entry.text)
+        text = strip_colours(entry.text)
         return LogEntry(text, own, entry.logger, origin, host, pid, entry.level, entry.fields)
 
     def _join(  # noqa: PLR0913 - one piece of a line
@@ -245,7 +242,7 @@ class Unwrapper:
         if not last:
             self.pieces[key] = Pieces(text[:JOINED_MAX_CHARS], at)
             return []
-        text = _strip_colours(text)
+        text = strip_colours(text)
         found = decode(text) if text.startswith("{") else None
         entries = [] if found is None else self._entries(found, prefix, at, arrival_at)
         return entries or [LogEntry(text, at, None, prefix.origin, prefix.host, prefix.pid)]
@@ -291,10 +288,6 @@ def _match_name(text: str) -> CollectorPrefix | None:
     return found if is_name else None
 
 
-def _strip_colours(text: str) -> str:
-    return _COLOUR.sub("", text) if "\x1b" in text else text
-
-
 def _trim(text: str) -> str:
     """Return a text without blanks at its end; one stays after a colon: an empty field."""
     trimmed = text.rstrip()
@@ -311,7 +304,7 @@ def _unquote(text: str) -> str:
     except (msgspec.DecodeError, RecursionError):
         cell = inner[1:-1].replace('""', "")
         return text if '"' in cell else inner[1:-1].replace('""', '"')
-    return _strip_colours(found).rstrip("\r\n")
+    return strip_colours(found).rstrip("\r\n")
 
 
 def _decode_copied(text: str) -> dict[str, Any] | None:

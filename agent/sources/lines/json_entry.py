@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from agent.sources.lines.byte_lists import read_text
+from agent.sources.lines.colours import strip_colours
 from metrics.model.names import clip_name
 
 Json = dict[str, Any]
@@ -291,6 +292,7 @@ def _read_text(found: Json, depth: int) -> JsonEntry | None:
         if key == "short_message":
             value = _lengthen(value, found.get("full_message"))
         if isinstance(value, str):
+            value = strip_colours(value)
             inner = decode(value) if depth and value.startswith("{") else None
             entry = None if inner is None else next(read_entries(inner, depth - 1), None)
             if entry is not None:

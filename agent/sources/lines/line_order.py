@@ -17,6 +17,8 @@ _CUT_S = 1.0
 """Of a store's stamp in whole seconds, before a line that has its own."""
 _FORWARD_STEPS = 8
 """Steps of one moment, beyond those that lead back, that show a log in order."""
+_BURST_STEPS = 20
+"""Steps back of a whole log within a moment, beyond those that lead ahead."""
 _SHORT_STEPS, _SHORT_S = 1, 1.0
 """Steps back of a whole log, if no step leads forward."""
 
@@ -32,6 +34,8 @@ class LineOrder:
         self._back = self._ahead = self._far_ahead = 0
         """Steps back and ahead; far ones lead beyond the moment."""
         self._least = _BACKWARD_STEPS
+        self._is_burst = False
+        """Whether a whole log within a moment runs backwards."""
 
     def feed(self, data: bytes, arrival_at: float) -> bool | None:
         """Take the next bytes; return False once the order is not backwards, None before."""
@@ -66,6 +70,7 @@ class LineOrder:
     def end(self, arrival_at: float) -> None:
         """Take the last line: in a short log without a step forward, fewer steps decide."""
         self.feed(b"\n", arrival_at)
+        self._is_burst = self._back - 3 * self._ahead >= _BURST_STEPS
         if self._first_at - self._last_at >= _SHORT_S and not self._ahead:
             self._least = _SHORT_STEPS
 
@@ -78,7 +83,7 @@ class LineOrder:
     @property
     def is_backward(self) -> bool:
         """Whether most steps lead into the past, and far enough."""
-        return (
+        return self._is_burst or (
             self._back >= max(self._least, 3 * self._far_ahead)
             and self._first_at - self._last_at >= _MOMENT_S
         )

@@ -570,7 +570,10 @@ class LineParser:
     def _bind(self, reading: DialectMatcher, event: LogEvent) -> None:
         """Learn the stream's family from an event, and the names of its clients."""
         self._reader = reading
-        self._reads_next = _NEXT_LINES if event.rule.reads_next else 0
+        if event.rule.reads_next:
+            self._reads_next = _NEXT_LINES
+        elif not self.streams.names:  # else a line of another stream may still go on
+            self._reads_next = 0
         client_id = event.captures.get("client_id", "")
         if client_id != self._named:
             self._named = client_id

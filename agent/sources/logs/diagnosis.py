@@ -21,7 +21,8 @@ from agent.sources.lines.line_parser import LineParser, ParserCounts
 from agent.sources.logs.client_interpreter import ClientInterpreter
 
 KEEP_NAMES = (
-    "keep the stream's name before each line (docker compose logs, kubectl logs --prefix, stern)"
+    "keep the stream's name before each line (docker compose logs, kubectl logs --prefix, stern, "
+    "concurrently --prefix '{name} |')"
 )
 _NEWEST = (4, 4)
 """The newest Kafka that the dialects were recorded with."""

@@ -125,3 +125,10 @@ def test_newest_first_with_whole_seconds_before_the_lines_own_times_is_reversed(
 
     assert run(*lines[-2::-1]) == lines[:-1]
     assert run(*lines) == lines
+
+
+def test_burst_within_a_moment_that_runs_backwards_is_reversed() -> None:
+    """A worker that rejoins without a pause writes 120 lines in 0.2 s."""
+    lines = [f"2026-11-21 06:33:44.{ms:03} INFO\n".encode() for ms in range(200, 0, -2)]
+
+    assert run(*lines) == lines[::-1]
