@@ -1,70 +1,45 @@
 """Status of members now, from many agents' records.
 
-Theory of operation. Each agent's records arrive in its own order, and only they move the members
-that it sees, so no clocks are compared. Members that one agent cannot distinguish share a row: its
-status is the max over their open episodes. The rows of a silent agent are not shown: no data is no
-series. Once it is back they are shown again, as its records hold the time between.
+Theory of operation. Each agent's records arrive in its own order, and only they move the rows of
+members that it sees. Members that one agent cannot distinguish share a row: its status is the max
+over their open episodes. The rows of a silent agent are not shown: no data is no series. Once it is
+back they are shown again, as its records hold the time between.
+
+Several agents may see one member: beside its client, on the wire, in the brokers' logs. Their rows
+are shown as one, by the rules that join records in the history (`aggregation.live.member_names`),
+and its status is their max. An episode that another broker's log has ended does not count.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from math import inf
-from typing import NamedTuple
 
 import msgspec
 
-from metrics.model.sample import Outcome, Sample, SampleKind, Scope, parse_time
+from aggregation.live.fleet_member import (
+    NONE,
+    FleetMember,
+    FleetMemberKey,
+    OpenEpisode,
+    apply_record,
+    find_left_at,
+    find_removed,
+    hand_over,
+)
+from aggregation.live.member_names import MemberName, find_moved, name_rows, own_name
+from metrics.model.sample import Sample, SampleKind, Scope, parse_time
 from metrics.model.snapshot import GroupKey, MemberRow, StatusCounts
 from metrics.model.status import RebalanceStatus
-from metrics.model.transition import PeakWindow, add_to_window, peak
+from metrics.model.transition import peak
+from metrics.tracking.source_traits import BROKER_SOURCES
 from metrics.tracking.status_track import StatusConfig
 
-NONE = RebalanceStatus.NONE
 SILENT_S = 90.0
 """An agent sends periodic samples every 15 s; after this long without any, it is silent."""
 GONE_S = 900.0
 """After this long its rows are evicted: pods come and go; a later return takes 15 s to refill."""
+_Row = tuple[FleetMemberKey, FleetMember]
 _NO_COUNTS = StatusCounts({}, {}, {})
-
-
-class FleetMemberKey(NamedTuple):
-    """A member as one agent sees it."""
-
-    spool: str
-    cluster: str
-    group: str
-    scope: str
-    client_id: str
-    group_instance_id: str
-    host: str
-
-
-class OpenEpisode(NamedTuple):
-    """An episode under way. ``since_at`` is Unix seconds."""
-
-    status: RebalanceStatus
-    since_at: float
-    reason: str | None
-
-
-@dataclass(slots=True, kw_only=True)
-class FleetMember:
-    """One member's state; instants are Unix seconds of its agent's clock."""
-
-    app: str
-    group_type: str
-    member_id: str | None = None
-    generation: int | None = None
-    open: dict[str, OpenEpisode] = field(default_factory=dict)
-    steps: PeakWindow = ()
-    since_at: float = 0.0
-    left_at: float | None = None
-    known: bool = True
-
-    @property
-    def highest(self) -> OpenEpisode:
-        """The open episode with the highest status."""
-        return max(self.open.values(), default=OpenEpisode(NONE, self.since_at, None))
 
 
 class Fleet:
@@ -76,12 +51,19 @@ class Fleet:
         self._rows: dict[FleetMemberKey, FleetMember] = {}
         self._contact_at: dict[str, float] = {}
         self._groups: dict[GroupKey, None] = {}
+        self._sampled_at: dict[str, float] = {}
+        self._holders: dict[tuple[str, str], FleetMemberKey] = {}
+        """By spool and episode: the row in which that is open."""
+        self._names: dict[FleetMemberKey, MemberName] = {}
+        self._unnamed: set[str] = set()
         self.evicted = 0
         if state is not None:
             saved = msgspec.convert(state, _FleetState)
             self._rows = dict(saved.rows)
             self._contact_at = saved.heard
             self._groups = dict.fromkeys(saved.groups)
+            self._unnamed = {key.group for key in self._rows}
+            self._index_episodes()
 
     def state(self) -> object:
         """Return the state for a restart, in JSON types."""
@@ -96,47 +78,98 @@ class Fleet:
         """Apply one record, in its agent's order."""
         if record.scope not in {Scope.CONSUMER, Scope.STREAMS}:
             return
-        row = self._get_or_create(spool, record)
+        key, row = self._get_or_create(spool, record)
         at = min(parse_time(record.ts), self._contact_at.get(spool, inf))  # a clock may be ahead
-        row.app, row.group_type = record.app, record.group_type
-        row.member_id = record.member_id or row.member_id
-        row.generation = record.generation if record.generation is not None else row.generation
-        match record.kind:
-            case SampleKind.TRANSITION:
-                _move(row, record, at)
-            case SampleKind.LOST:
-                row.open.pop(record.episode or "", None)
-                row.known = bool(row.open)
-            case SampleKind.SAMPLE:
-                _confirm(row, record, at)
-            case SampleKind.SIGNAL:
-                row.known = True
-            case _:  # of groups, or of attributes
-                pass
+        episode = record.episode
+        if episode is not None:
+            self._hand_over(spool, episode, row)
+        if apply_record(row, record, at):
+            self._unnamed.add(record.group)
+        if episode is not None and episode in row.open:
+            self._holders[spool, episode] = key
+        if record.kind is SampleKind.SAMPLE:
+            self._sampled_at[spool] = max(at, self._sampled_at.get(spool, at))
+
+    def _index_episodes(self) -> None:
+        self._holders = {
+            (key.spool, episode): key for key, row in self._rows.items() for episode in row.open
+        }
+
+    def _hand_over(self, spool: str, episode: str, row: FleetMember) -> None:
+        """Give an open episode to ``row`` if its agent had other labels for the member before.
+
+        The log of a member that the wire has shown first names another host.
+        """
+        key = self._holders.pop((spool, episode), None)
+        holder = None if key is None else self._rows.get(key)
+        if key is not None and holder is not None and holder is not row and episode in holder.open:
+            hand_over(episode, holder, row)
+            self._unnamed.add(key.group)
 
     def rows(self, scope: Scope, now: float) -> Iterator[MemberRow]:
         """Return the members of live agents; evict those that left long ago."""
-        self._evict_silent(now)
-        for key, row in self._rows.items():
-            if key.scope == scope and self._is_shown(key, row, now):
-                yield self._member_row(key, row, now)
+        self._evict(now)
+        moved = self._find_moved()
+        for (of_scope, name), parts in self._members().items():
+            shown = [(key, row) for key, row in parts if self._is_shown(key, row, now)]
+            if of_scope == scope and shown and not self._has_left(parts, now):
+                yield self._member_row(name, shown, moved, now)
 
     def groups(self) -> tuple[GroupKey, ...]:
         """Return every group seen so far."""
-        return tuple(self._groups)
+        known: dict[str, set[str]] = defaultdict(set)
+        for each in self._groups:
+            known[each.group] |= {each.cluster} - {""}
+        only = {group: next(iter(names)) for group, names in known.items() if len(names) == 1}
+        return tuple(
+            dict.fromkeys(
+                each if each.cluster else each._replace(cluster=only.get(each.group, ""))
+                for each in self._groups
+            )
+        )
 
     def unseen(self, now: float) -> frozenset[tuple[str, str]]:
         """Return cluster and name of groups with a member that no live agent shows now."""
         return frozenset(
-            (key.cluster, key.group)
-            for key, row in self._rows.items()
-            if row.left_at is None and not self._is_shown(key, row, now)
+            (name.cluster, name.group)
+            for (_, name), parts in self._members().items()
+            if find_left_at(row for _, row in parts) is None
+            and not any(self._is_shown(key, row, now) for key, row in parts)
         )
+
+    def _members(self) -> Mapping[tuple[str, MemberName], Sequence[_Row]]:
+        """Return the rows of each member, by scope and name."""
+        self._name_rows()
+        found: dict[tuple[str, MemberName], list[_Row]] = defaultdict(list)
+        for key, row in self._rows.items():
+            found[key.scope, self._names.get(key) or own_name(key)].append((key, row))
+        return found
+
+    def _name_rows(self) -> None:
+        """Name the rows of groups that have changed, where several agents see the group."""
+        if not self._unnamed:
+            return
+        self._names = {k: name for k, name in self._names.items() if k.group not in self._unnamed}
+        groups: dict[str, dict[FleetMemberKey, FleetMember]] = defaultdict(dict)
+        for key, row in self._rows.items():
+            if key.group in self._unnamed:
+                groups[key.group][key] = row
+        for rows in groups.values():
+            if _may_share_members(rows):
+                self._names |= name_rows(rows)
+        self._unnamed.clear()
+
+    def _find_moved(self) -> Container[tuple[str, str]]:
+        """Return spool and name of each episode that another broker's log has ended."""
+        self._name_rows()
+        held = {(key.cluster, key.group) for key, row in self._rows.items() if row.open}
+        rows = [(key, row) for key, row in self._rows.items() if (key.cluster, key.group) in held]
+        return find_moved(rows, self._names) if rows else frozenset()
 
     def _is_shown(self, key: FleetMemberKey, row: FleetMember, now: float) -> bool:
         return row.known and now < self._contact_at.get(key.spool, -inf) + SILENT_S
 
-    def _get_or_create(self, spool: str, record: Sample) -> FleetMember:
+    def _get_or_create(self, spool: str, record: Sample) -> _Row:
         key = FleetMemberKey(
             spool,
             record.cluster,
@@ -154,30 +187,73 @@ class Fleet:
             self._groups.setdefault(
                 GroupKey(record.cluster, record.app, record.group, record.group_type)
             )
+            self._unnamed.add(record.group)
             self._keep_bounds()
         self._rows[key] = row
-        return row
+        return key, row
 
     def _keep_bounds(self) -> None:
         while len(self._rows) >= self._config.members:
-            del self._rows[next(iter(self._rows))]
+            oldest = next(iter(self._rows))
+            del self._rows[oldest]
+            self._unnamed.add(oldest.group)
             self.evicted += 1
         while len(self._groups) > self._config.groups:
             del self._groups[next(iter(self._groups))]
             self.evicted += 1
 
-    def _evict_silent(self, now: float) -> None:
+    def _evict(self, now: float) -> None:
+        """Drop the rows of agents that are gone, of members that left, and of forgotten members."""
         self._contact_at = {
             spool: at for spool, at in self._contact_at.items() if now < at + GONE_S
         }
-        kept = {
-            key: row
-            for key, row in self._rows.items()
-            if key.spool in self._contact_at and not self._is_gone(row, now)
+        self._sampled_at = {
+            spool: at for spool, at in self._sampled_at.items() if spool in self._contact_at
         }
-        if len(kept) < len(self._rows):
+        gone: set[FleetMemberKey] = set()
+        for parts in self._members().values():
+            has_left = self._has_left(parts, now)
+            for key, row in parts:
+                if has_left and row.left_at is None:
+                    row.left_at = row.active_at  # this agent did not see it
+                if key.spool not in self._contact_at or (
+                    not self._is_sampled(key, row) if has_left else self._is_forgotten(key, row)
+                ):
+                    gone.add(key)
+        if gone:
+            kept = {key: row for key, row in self._rows.items() if key not in gone}
             self._forget_groups(kept)
-        self._rows = kept
+            self._unnamed.update(key.group for key in gone)
+            self._rows = kept
+            self._index_episodes()
+
+    def _has_left(self, parts: Sequence[_Row], now: float) -> bool:
+        """Whether a member has left so long ago that it is shown no more."""
+        rows = [row for _, row in parts]
+        left_at, removed = find_left_at(rows), find_removed(rows)
+        if removed is not None and not self._has_client(parts):
+            left_at = removed.since_at  # only the brokers' logs have it
+        return left_at is not None and now >= left_at + self._config.forget_after_s
+
+    def _has_client(self, parts: Sequence[_Row]) -> bool:
+        """Whether a member's own side is watched, too: its log or its connection, all of them.
+
+        An agent forgets a member whose connection has ended.
+        """
+        clients = [(key, row) for key, row in parts if row.source not in BROKER_SOURCES]
+        return bool(clients) and all(self._is_sampled(key, row) for key, row in clients)
+
+    def _is_sampled(self, key: FleetMemberKey, row: FleetMember) -> bool:
+        """Whether an agent's last periodic samples have the member."""
+        sampled_at = self._sampled_at.get(key.spool)
+        return sampled_at is not None and row.seen_at is not None and row.seen_at >= sampled_at
+
+    def _is_forgotten(self, key: FleetMemberKey, row: FleetMember) -> bool:
+        """Whether an agent samples its other members, and has not sampled this one for long."""
+        sampled_at = self._sampled_at.get(key.spool)
+        if sampled_at is None or row.seen_at is None:
+            return False
+        return sampled_at - row.seen_at >= self._config.forget_after_s
 
     def _forget_groups(self, kept: Mapping[FleetMemberKey, FleetMember]) -> None:
         """Drop each group with a last member that disappeared together with its agent.
@@ -196,52 +272,55 @@ class Fleet:
             if (group.cluster, group.group) not in gone - there
         }
 
-    def _is_gone(self, row: FleetMember, now: float) -> bool:
-        return row.left_at is not None and now >= row.left_at + self._config.forget_after_s
-
-    def _member_row(self, key: FleetMemberKey, row: FleetMember, now: float) -> MemberRow:
-        held = row.highest
-        lingers = row.left_at is not None and now < row.left_at + self._config.linger_s
-        status = RebalanceStatus.USER_REQUESTED if lingers and not held.status else held.status
+    def _member_row(
+        self, name: MemberName, parts: Sequence[_Row], moved: Container[tuple[str, str]], now: float
+    ) -> MemberRow:
+        """Return a member's row: the max of what its agents show."""
+        rows = [row for _, row in parts]
+        open_ones = [
+            held
+            for key, row in parts
+            for episode, held in row.open.items()
+            if (key.spool, episode) not in moved
+        ]
+        removed = find_removed(rows)
+        stale_s = self._config.stale_after_s
+        if removed and self._has_client(parts) and now < removed.since_at + stale_s:
+            open_ones.append(removed)
+        left_at = find_left_at(rows)
+        lingers = left_at is not None and now < left_at + self._config.linger_s
+        if open_ones:
+            held = max(open_ones, key=lambda each: (each.status, -each.since_at))
+        else:
+            status = RebalanceStatus.USER_REQUESTED if lingers else NONE
+            held = OpenEpisode(status, max(row.since_at for row in rows), None)
+        window_s = self._config.peak_window_s
+        latest = max(rows, key=lambda row: -1 if row.generation is None else row.generation)
         return MemberRow(
-            cluster=key.cluster,
-            app=row.app,
-            group=key.group,
-            group_type=row.group_type,
-            client_id=key.client_id,
-            host=key.host,
-            status=status,
-            peak=peak(status, row.steps, now, self._config.peak_window_s),
+            cluster=name.cluster,
+            app=latest.app,
+            group=name.group,
+            group_type=latest.group_type,
+            client_id=name.client_id,
+            host=name.host,
+            status=held.status,
+            peak=max(peak(held.status, row.steps, now, window_s) for row in rows),
             since_at=held.since_at,
             reason=held.reason,
-            member_id=row.member_id,
-            group_instance_id=key.group_instance_id or None,
-            generation=row.generation,
+            member_id=latest.member_id,
+            group_instance_id=name.group_instance_id or None,
+            generation=latest.generation,
             counts=_NO_COUNTS,
         )
+
+
+def _may_share_members(rows: Collection[FleetMemberKey]) -> bool:
+    """Whether a member may have several rows: of several agents, or with several labels."""
+    names = {(key.scope, key.client_id, key.group_instance_id) for key in rows}
+    return len(names) < len(rows) or len({key.spool for key in rows}) > 1
 
 
 class _FleetState(msgspec.Struct):
     rows: list[tuple[FleetMemberKey, FleetMember]]
     heard: dict[str, float]
     groups: list[GroupKey]
-
-
-def _confirm(row: FleetMember, record: Sample, at: float) -> None:
-    """Apply a periodic sample: it may show an episode that began before this hub's start."""
-    row.known = True
-    if record.to and record.episode and record.episode not in row.open:
-        row.open[record.episode] = OpenEpisode(RebalanceStatus(record.to), at, record.reason)
-
-
-def _move(row: FleetMember, record: Sample, at: float) -> None:
-    name = record.episode or ""
-    row.known = True
-    row.steps = add_to_window(row.steps, row.highest.status, at)
-    if record.to:
-        row.open[name] = OpenEpisode(RebalanceStatus(record.to), at, record.reason)
-        row.left_at = None
-        return
-    row.open.pop(name, None)
-    row.since_at = at
-    row.left_at = at if record.outcome is Outcome.LEFT else None

@@ -13,6 +13,7 @@ Source: incidents.md 1a.13 and 1a.14.
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address
 
@@ -20,6 +21,7 @@ import msgspec
 
 from aggregation.rebalances.twins import number_twins
 from metrics.model.sample import DUPLICATE, Sample, SampleKind
+from metrics.model.signals import streams_thread
 from metrics.tracking.source_traits import BROKER_SOURCES, POLL_SOURCES
 
 _Label = tuple[str, str, str]
@@ -152,6 +154,8 @@ def _unify_hosts(records: list[Sample]) -> list[Sample]:
             if name:
                 owner = owners.setdefault((record.group, label[1], name), label)
                 parents[_root(parents, label)] = _root(parents, owner)
+    _join_instances(parents)
+    _join_without_id(records, parents)
     hosts: dict[_Label, tuple[_Rank, str]] = {}
     for label, rank in latest.items():
         root = _root(parents, label)
@@ -159,6 +163,56 @@ def _unify_hosts(records: list[Sample]) -> list[Sample]:
     if len(hosts) == len(latest):
         return records
     return [_at_host(record, hosts[_root(parents, _label(record))][1]) for record in records]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the records of one label, or of several that are joined, show."""
+
+    first: str
+    last: str
+    sources: set[str] = field(default_factory=set)
+    has_id: bool = False
+
+
+def _join_without_id(records: Iterable[Sample], parents: dict[_Label, _Label]) -> None:
+    """Join a member without an id to the only other one of its client id, of other sources.
+
+    Java's log has the member id from 2.4 on, and a Streams instance has none. Source: decision
+    0012.
+    """
+    seen: dict[_Label, _Seen] = {}
+    for record in records:
+        if record.client_id:
+            root = _root(parents, _label(record))
+            own = seen.setdefault(root, _Seen(record.ts, record.ts))
+            own.first, own.last = min(own.first, record.ts), max(own.last, record.ts)
+            own.sources.add(record.source)
+            own.has_id = own.has_id or record.member_id is not None
+    names: dict[tuple[str, str], list[_Label]] = defaultdict(list)
+    for root in seen:
+        names[root[:2]].append(root)
+    for roots in names.values():
+        without = [root for root in roots if not seen[root].has_id]
+        others = [root for root in roots if root not in without[:1]]
+        if without and len(others) == 1 and _may_be_one(seen[without[0]], seen[others[0]]):
+            parents[without[0]] = others[0]
+
+
+def _may_be_one(a: _Seen, b: _Seen) -> bool:
+    """Check for two members that other sources report at one time."""
+    return a.sources.isdisjoint(b.sources) and a.first <= b.last and b.first <= a.last
+
+
+def _join_instances(parents: dict[_Label, _Label]) -> None:
+    """Join the labels of a Streams instance, as those of its threads are: it has no member id."""
+    first: dict[tuple[str, _Label], _Label] = {}
+    for label in list(parents):
+        thread = streams_thread(label[1])
+        own = None if thread is None else (label[0], thread.instance, label[2])
+        if own is not None and own in parents:
+            other = first.setdefault((own[1], _root(parents, label)), own)
+            parents[_root(parents, own)] = _root(parents, other)
 
 
 @lru_cache(maxsize=4096)

@@ -65,15 +65,15 @@ def _group_of(record: Sample) -> GroupRef:
 def _list_syncs(records: Iterable[Sample]) -> Mapping[GroupRef, Sequence[_BrokerSync]]:
     """Return the assignments of groups that several brokers' logs show, by time."""
     found: dict[GroupRef, list[_BrokerSync]] = defaultdict(list)
+    agents: dict[GroupRef, set[str]] = defaultdict(set)
     for record in records:
-        if (
-            record.source in BROKER_SOURCES
-            and record.outcome is Outcome.SYNCED
-            and record.generation is not None
-        ):
+        if record.source not in BROKER_SOURCES or record.kind is not SampleKind.TRANSITION:
+            continue
+        agents[_group_of(record)].add(record.agent)
+        if record.outcome is Outcome.SYNCED and record.generation is not None:
             sync = _BrokerSync(record.ts, record.generation, record.agent, member_of(record))
             found[_group_of(record)].append(sync)
-    return {ref: sorted(syncs) for ref, syncs in found.items() if len({s.agent for s in syncs}) > 1}
+    return {ref: sorted(syncs) for ref, syncs in found.items() if len(agents[ref]) > 1}
 
 
 def _list_unfinished(

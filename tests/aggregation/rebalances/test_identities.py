@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from aggregation.incidents.incidents import analyze
 from aggregation.rebalances.identities import unify_identities
-from metrics.model.sample import Sample
+from metrics.model.sample import Sample, Scope, format_time, parse_time
 from metrics.model.signals import SourceKind
 from tests.aggregation.rebalances.test_rebalances import START, A, B, C, records, round_of
 
@@ -60,3 +60,34 @@ def test_two_processes_of_one_instance_are_told_apart_by_their_member_ids() -> N
         found = unify_identities([*clients, *others])
         assert names(found) == names(clients)
         assert all(IDS[each.client_id or ""] == each.member_id for each in found)
+
+
+def test_streams_instance_has_the_host_of_its_threads() -> None:
+    """It has no member id: its log, the wire and a broker's log name three hosts."""
+    threads = [replace(of_client(r), client_id="s-StreamThread-1-consumer") for r in WHOLE[:4]]
+    threads = [replace(r, member_id=IDS["a"], host="pod") for r in threads]
+    wire = [replace(r, host="10.0.0.1", source=SourceKind.WIRE.value) for r in threads]
+    broker = [replace(r, host="", source=SourceKind.BROKER_LOG.value) for r in threads]
+    every = [*threads, *wire, *broker]
+    instances = [
+        replace(r, scope=Scope.STREAMS, client_id="s", member_id=None, episode=None) for r in every
+    ]
+
+    found = unify_identities([*every, *instances])
+
+    assert names(found) == {("s-StreamThread-1-consumer", "pod"), ("s", "pod")}
+
+
+def test_member_without_an_id_is_the_only_other_one_at_its_time() -> None:
+    """Java's log up to 2.3 has no member id before the leave."""
+    log = [replace(of_client(r), member_id=None) for r in WHOLE if r.client_id == "a"]
+    wire = [
+        replace(r, host="10.0.0.1", source=SourceKind.WIRE.value, member_id="m", episode=None)
+        for r in log
+    ]
+    later = [replace(r, ts=format_time(parse_time(r.ts) + 9_000.0)) for r in wire]
+    second = [replace(r, host="pod-b", episode=r.episode and f"2{r.episode}") for r in log]
+
+    assert names(unify_identities([*log, *wire])) == {("a", log[0].host)}
+    assert len(names(unify_identities([*log, *later]))) == 2
+    assert len(names(unify_identities([*log, *second, *wire]))) == 3

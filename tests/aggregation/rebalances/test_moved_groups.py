@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from aggregation.rebalances.moved_groups import end_moved_episodes
 from aggregation.rebalances.rebalances import explain_rebalances
-from metrics.model.sample import Sample, SampleKind, format_time, parse_time
+from metrics.model.sample import Sample, SampleKind, Scope, format_time, parse_time
 from metrics.model.signals import SourceKind
 from metrics.model.status import RebalanceStatus
 from tests.aggregation.rebalances.test_rebalances import START, A, B, C, records, round_of
@@ -59,3 +59,27 @@ def test_dropped_member_is_out_of_its_group_until_it_is_back_itself() -> None:
     of_b = min(r.ts for r in away if r.client_id == "b" and r.outcome)
 
     assert ends == {"a": NEXT[0].ts, "b": of_b, "c": NEXT[0].ts}
+
+
+def test_first_broker_need_not_have_seen_an_assignment() -> None:
+    """Its agent began in the rebalance."""
+    found = end_moved_episodes([*OPEN, *NEXT])
+
+    assert [r.ts for r in found if r.kind is SampleKind.LOST] == [NEXT[0].ts] * 3
+
+
+def test_streams_instance_moves_with_its_threads() -> None:
+    def of_instance(record: Sample) -> Sample:
+        episode = record.episode and f"i{record.episode}"
+        return replace(
+            record, id=f"i{record.id}", scope=Scope.STREAMS, client_id="s", episode=episode
+        )
+
+    first = [each for r in FIRST if r.client_id == "a" for each in (r, of_instance(r))]
+    after = [each for r in NEXT if r.client_id == "a" for each in (r, of_instance(r))]
+    found = [r for r in end_moved_episodes([*first, *after]) if r.kind is SampleKind.LOST]
+
+    assert {(r.scope, r.client_id): r.ts for r in found} == {
+        (Scope.CONSUMER, "a"): NEXT[0].ts,
+        (Scope.STREAMS, "s"): NEXT[0].ts,
+    }
