@@ -25,6 +25,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -232,9 +233,16 @@ def _unite_episodes(
 ) -> list[Sample]:
     """Return the records without the episodes of a log that the wire has, too.
 
-    Their causes are in the other episode, hidden behind its own.
+    Their causes are in the other episode, hidden behind its own. An earlier one is a note: on the
+    wire a member that is dropped has left, and its return is an episode of its own.
     """
     others = {own.episode: other.episode for pairs in doubled.values() for own, other in pairs}
+    records = list(records)
+    begins: dict[str | None, float] = {}
+    for record in records:
+        if record.kind is SampleKind.TRANSITION and record.source in PROTOCOL_SOURCES:
+            at = parse_time(record.ts)
+            begins[record.episode] = min(at, begins.get(record.episode, at))
     found: list[Sample] = []
     for record in records:
         if record.episode not in others or record.source not in FILE_SOURCES:
@@ -243,7 +251,9 @@ def _unite_episodes(
             found.append(replace(record, episode=others[record.episode]))
         elif record.to:
             episode = others[record.episode]
-            found.append(replace(record, kind=SampleKind.SIGNAL, episode=episode))
+            is_earlier = parse_time(record.ts) < begins.get(episode, -inf) - _SAME_S
+            own = None if is_earlier else episode
+            found.append(replace(record, kind=SampleKind.SIGNAL, episode=own))
     return found
 
 

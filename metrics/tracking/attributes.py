@@ -29,6 +29,7 @@ def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) ->
         out += _record_partitions(track, signal, signal.assigned)
     elif track.assigned and _has_nothing(signal) and not _is_overtaken(track, signal):
         out += _replace_partitions(track, (), signal.at)
+        track.emptied_at = signal.at
     if signal.joins and track.status is not RebalanceStatus.NONE:
         track.joined_at = signal.at
         out.append(
@@ -132,6 +133,8 @@ def _calls_for_interval(sample: Sample) -> bool:
 
 
 _OF_FENCED = {RebalanceStatus.UNKNOWN_MEMBER, RebalanceStatus.STALE_MEMBER}
+_OTHER_CLOCK_S = 10.0
+"""The two sources of a leave differ by less if both have the right time."""
 _SILENT_S = 3.0
 """A shorter silence is a heartbeat's interval at most."""
 _OF_INTERVALS = {RebalanceStatus.DROPPED_GROUP, RebalanceStatus.NEW_MEMBER}
@@ -145,7 +148,13 @@ def _record_partitions(track: Track, signal: Signal, assigned: tuple[str, ...]) 
         return []
     track.assigned_by = signal.source
     now = tuple(sorted(islice(filter(is_partition, assigned), PARTITIONS_MAX)))
-    return [] if now == track.assigned else _replace_partitions(track, now, signal.at)
+    # the first revocation long after a leave may be of a log whose clock is ahead; its time is
+    # corrected later (`aggregation.rebalances.clock_steps`), and then it is earlier than the leave
+    is_behind = 0.0 < track.emptied_at < signal.at - _OTHER_CLOCK_S
+    track.emptied_at = 0.0
+    if now == track.assigned and (now or not is_behind):
+        return []
+    return _replace_partitions(track, now, signal.at)
 
 
 def _has_nothing(signal: Signal) -> bool:

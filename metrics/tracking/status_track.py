@@ -103,6 +103,8 @@ class Track(
     assigned_by: SourceKind | None = None
     assigned_at: float = 0.0
     """Time of the report that changed them."""
+    emptied_at: float = 0.0
+    """Time of a leave that took all of them, until the next report; 0: none did."""
     requested_at: float = 0.0
     """Time of its last request that was seen on the wire; 0: none was."""
     session_timeout_s: float | None = None

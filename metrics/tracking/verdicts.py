@@ -207,7 +207,7 @@ class VerdictRow(NamedTuple):
 _ANY_STATE, _ANY_KIND = frozenset(MemberState), frozenset(SignalKind)
 _MOVING = _ANY_KIND - NEUTRAL_KINDS
 _SETTLED = frozenset({MemberState.STABLE, MemberState.LEFT, MemberState.LOST})
-_RAISE, _SYNC = {SignalKind.RAISE}, {SignalKind.SYNC}
+_RAISE, _SYNC, _NOTES = {SignalKind.RAISE}, {SignalKind.SYNC}, {SignalKind.NOTE}
 _HOLD, _IGNORE, _NOTE = Decision(Verdict.HOLD), Decision(Verdict.IGNORE), Decision(Verdict.NOTE)
 _APPLY = Decision(Verdict.APPLY, is_remembered=True)
 _LATE_NOTE = Decision(Verdict.NOTE, is_late=True)
@@ -217,6 +217,7 @@ _BACKFILL = Decision(Verdict.BACKFILL, is_late=True, is_remembered=True)
 
 RULES = (
     VerdictRow({MemberState.AWAITED}, _ANY_KIND, Case.holds_always, _HOLD),
+    VerdictRow(_ANY_STATE, _NOTES, Case.is_behind_pending, Decision(Verdict.RELEASE)),
     VerdictRow(_ANY_STATE, NEUTRAL_KINDS, Case.holds_always, Decision(Verdict.APPLY)),
     VerdictRow(_ANY_STATE, {SignalKind.FAIL}, Case.is_removal_by_broker, _IGNORE),
     VerdictRow(_ANY_STATE, _MOVING, Case.overtakes_pending, Decision(Verdict.RELEASE)),
@@ -256,6 +257,7 @@ def judge(
     state                   signal       condition                                 verdict
     ======================  ===========  ========================================  ===============
     AWAITED                 any          always                                    HOLD
+    any                     NOTE         an earlier one of its source is pending   RELEASE
     any                     neutral      always                                    APPLY
     any                     FAIL         a broker's; a better source is attached   IGNORE
     any                     moving       later than what pending signals wait for  RELEASE

@@ -6,11 +6,12 @@ from msgspec.structs import replace
 from aggregation.explain.incident_words import clock_steps
 from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import analyze
+from aggregation.incidents.model import IncidentKind
 from aggregation.rebalances.clock_steps import correct_clock_steps
 from metrics.model.sample import Sample
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind
 from tests.aggregation.rebalances.test_rebalances import START, A, B, C, records, round_of
-from tests.metrics.given import signal
+from tests.metrics.given import raised, signal
 
 ROUNDS = [
     round_of(number, at, A, B, C, causes={"c": (8, f"subscription has changed to t{number}")})
@@ -163,3 +164,39 @@ def test_of_two_clocks_either_can_be_wrong(member: Member, seconds: float) -> No
         f"the clocks of {names} were 30.0 s apart from then on, and either can be wrong: the times"
         f" of {ahead.client_id} are corrected"
     )
+
+
+@pytest.mark.parametrize("seconds", [0.0, 120.0])
+def test_drop_in_a_log_whose_clock_is_ahead_explains_the_leave_on_the_wire(seconds: float) -> None:
+    """On the wire the drop is a leave, and the return an episode of its own."""
+    own = replace(A, member_id="id-a")
+    back = replace(A, member_id="id-2")
+    others = [
+        *(each for each in HISTORY if each.member != A),
+        *round_of(5, 400.2, B, C),
+        *round_of(6, 405.0, B, C),
+    ]
+    log = [
+        *(replace(each, member=own) for each in HISTORY if each.member == A),
+        raised(5, 400.0, own, reason="consumer poll timeout has expired."),
+        signal(SignalKind.JOIN, 405.0, back),
+        signal(SignalKind.SYNC, 405.5, back, generation=6),
+    ]
+    wire = [
+        *(replace(each, member=own) for each in HISTORY if each.member == A),
+        signal(SignalKind.LEAVE, 400.0, own),
+        raised(2, 405.0, back, reason="JoinGroup answered MEMBER_ID_REQUIRED"),
+        signal(SignalKind.JOIN, 405.0, back),
+        signal(SignalKind.SYNC, 405.5, back, generation=6),
+    ]
+    by_wire = [
+        replace(s, source=SourceKind.WIRE, member=replace(s.member, origin="10.0.0.7"))
+        for s in wire
+    ]
+    late = [replace(s, at=s.at + seconds) if s.at > 350.0 else s for s in log]
+
+    found = analyze(records(*others, *by_wire, *late)).incidents
+
+    (dropped,) = [each for each in found if each.kind is IncidentKind.POLL_TIMEOUT]
+    assert len(dropped.rebalances) == 2
+    assert [each.how for each in dropped.departures] == ["dropped"]

@@ -54,6 +54,17 @@ def test_a_new_member_takes_equal_partitions_again(tracker: Tracker) -> None:
     assert changes(samples) == [("partitions", "t:0", ""), ("partitions", "", "t:0")]
 
 
+@pytest.mark.parametrize(("at", "found"), [(130.0, [("partitions", "", "")]), (2.5, [])])
+def test_a_revocation_long_after_the_leave_is_of_a_clock_that_is_ahead(
+    tracker: Tracker, at: float, found: list[tuple[str, str, str]]
+) -> None:
+    """Its time is corrected later: it is the first of the two. A second one is no news."""
+    run(tracker, assigned(1.0, "t-0"), left(2.0, ADDRESS, "it is closed"))
+
+    assert changes(run(tracker, assigned(at))) == found
+    assert changes(run(tracker, assigned(at + 20.0))) == []
+
+
 def test_the_best_source_reports_the_partitions(tracker: Tracker) -> None:
     run(tracker, assigned(1.0, "t-0"))
 
