@@ -33,6 +33,7 @@ from msgspec.structs import replace
 from aggregation.rebalances.grouping import SKEW_S, GroupRef
 from aggregation.rebalances.segments import MemberRef, member_of
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time, parse_time
+from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import FILE_SOURCES, PROTOCOL_SOURCES
 
 STEP_S = 3.0
@@ -233,8 +234,8 @@ def _unite_episodes(
 ) -> list[Sample]:
     """Return the records without the episodes of a log that the wire has, too.
 
-    Their causes are in the other episode, hidden behind its own. An earlier one is a note: on the
-    wire a member that is dropped has left, and its return is an episode of its own.
+    Their causes are in the other episode, hidden behind its own. An earlier drop is a note: on the
+    wire the member has left, and its return is an episode of its own.
     """
     others = {own.episode: other.episode for pairs in doubled.values() for own, other in pairs}
     records = list(records)
@@ -251,8 +252,9 @@ def _unite_episodes(
             found.append(replace(record, episode=others[record.episode]))
         elif record.to:
             episode = others[record.episode]
+            is_drop = record.to == RebalanceStatus.DROPPED_GROUP
             is_earlier = parse_time(record.ts) < begins.get(episode, -inf) - _SAME_S
-            own = None if is_earlier else episode
+            own = None if is_drop and is_earlier else episode
             found.append(replace(record, kind=SampleKind.SIGNAL, episode=own))
     return found
 
