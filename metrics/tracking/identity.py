@@ -156,8 +156,25 @@ class MemberIndex:
             by_id.absorb(known)
             self._index(by_id)
             return Identity(by_id, known)
+        others = [other for other in known.views if other is not view]
+        if by_id.is_broker_only and all(TRAITS[other.source].is_broker for other in others):
+            return self._take_over(known, view, by_id)
         self._remove_view(known, view)
         return Identity(by_id)
+
+    def _take_over(self, known: Consumer, view: MemberView, by_id: Consumer) -> Identity:
+        """Give a broker's entry to the client with that id, in place of the view it had before.
+
+        A client whose join has failed gets another member id with the next one, and the first view
+        of the broker's log was taken for it. What its own log has shown stays the client's.
+        """
+        self.remove(by_id)
+        self._unindex(known)
+        known.views, known.member_ids = [view], []
+        known.pending = [signal for signal in known.pending if signal.source is view.source]
+        known.absorb(by_id)
+        self._index(known)
+        return Identity(known, by_id)
 
     def _remove_view(self, consumer: Consumer, view: MemberView) -> None:
         self._unindex(consumer)

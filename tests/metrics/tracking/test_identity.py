@@ -433,6 +433,25 @@ class TestPutRight:
 
         assert statuses(tracker) == [0, 3]
 
+    def test_client_whose_join_failed_has_the_next_id(self, tracker: Tracker) -> None:
+        """The broker gave it an id that it never heard of. It was a second member at 9 for ever."""
+        broker = SourceKind.BROKER_LOG
+        lost = replace(called(C1, "x"), origin="server.log/x", host="")
+        own = replace(called(C1, "y"), origin="server.log/y", host="")
+        samples = run(
+            tracker,
+            seen(1.0, LOG),
+            raised(2, 2.0, lost, source=broker),
+            raised(9, 2.1, LOG),
+            raised(2, 2.2, own, source=broker),
+            synced(2.5, called(LOG, "y")),
+        )
+
+        row = only(tracker)
+        assert (row.status, row.member_id) == (0, "y")
+        assert len({each.episode for each in samples if each.episode}) == 1
+        assert codes(samples) == [2, 9, 0]
+
     def test_guess_that_was_right_stays_through_later_ids(self, tracker: Tracker) -> None:
         run(tracker, seen(1.0, called(ADDRESS, "x"), WIRE), seen(1.0, called(LOG, "x")))
 
