@@ -277,17 +277,17 @@ class Fleet:
     ) -> MemberRow:
         """Return a member's row: the max of what its agents show."""
         rows = [row for _, row in parts]
+        left_at = find_left_at(rows)
         open_ones = [
             held
             for key, row in parts
             for episode, held in row.open.items()
-            if (key.spool, episode) not in moved
+            if (key.spool, episode) not in moved and not _is_over(row, held, left_at)
         ]
         removed = find_removed(rows)
         stale_s = self._config.stale_after_s
         if removed and self._has_client(parts) and now < removed.since_at + stale_s:
             open_ones.append(removed)
-        left_at = find_left_at(rows)
         lingers = left_at is not None and now < left_at + self._config.linger_s
         if open_ones:
             held = max(open_ones, key=lambda each: (each.status, -each.since_at))
@@ -312,6 +312,13 @@ class Fleet:
             generation=latest.generation,
             counts=_NO_COUNTS,
         )
+
+
+def _is_over(row: FleetMember, held: OpenEpisode, left_at: float | None) -> bool:
+    """Whether another agent has seen the member leave since; a drop is a leave on the wire, too."""
+    if left_at is None or row.left_at is not None:
+        return False
+    return held.status is not RebalanceStatus.DROPPED_GROUP
 
 
 def _may_share_members(rows: Collection[FleetMemberKey]) -> bool:

@@ -212,15 +212,26 @@ def test_member_that_comes_back_is_shown_by_the_agent_that_sees_it() -> None:
     assert shown == [[0], [0]]
 
 
-def test_drop_in_the_log_is_no_leave_of_the_wire() -> None:
+@pytest.mark.parametrize("dropped_at", [9.9, 10.1])
+def test_drop_in_the_log_is_no_leave_of_the_wire(dropped_at: float) -> None:
     """A leave without a reason on the wire is 6; the log knows better."""
     hub = Hub()
     hub.sample(9.0, LOG, WIRE)
     hub.raise_to(WIRE, 6, 10.0)
     hub.end(WIRE, 10.0, Outcome.LEFT)
-    hub.raise_to(LOG, 5, 10.1)
+    hub.raise_to(LOG, 5, dropped_at)
 
     assert hub.statuses(11.0) == [5]
+
+
+def test_member_that_leaves_in_a_rebalance_has_left() -> None:
+    """The brokers' log still has it in the rebalance that runs."""
+    hub = Hub()
+    hub.raise_to(BROKER, 1, 9.0)
+    hub.raise_to(WIRE, 6, 10.0)
+    hub.end(WIRE, 10.0, Outcome.LEFT)
+
+    assert [hub.statuses(at) for at in (11.0, 71.0)] == [[6], [0]]
 
 
 def test_removed_member_is_out_until_its_client_is_back() -> None:
