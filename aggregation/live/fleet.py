@@ -11,11 +11,12 @@ and its status is their max. An episode that another broker's log has ended does
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from math import inf
 
 import msgspec
 
+from aggregation.live.fleet_index import FleetIndex, FleetRow
 from aggregation.live.fleet_member import (
     NONE,
     FleetMember,
@@ -25,8 +26,9 @@ from aggregation.live.fleet_member import (
     find_left_at,
     find_removed,
     hand_over,
+    is_back,
 )
-from aggregation.live.member_names import MemberName, find_moved, name_rows, own_name
+from aggregation.live.member_names import MemberName, find_moved
 from metrics.model.sample import Sample, SampleKind, Scope, parse_time
 from metrics.model.snapshot import GroupKey, MemberRow, StatusCounts
 from metrics.model.status import RebalanceStatus
@@ -38,7 +40,6 @@ SILENT_S = 90.0
 """An agent sends periodic samples every 15 s; after this long without any, it is silent."""
 GONE_S = 900.0
 """After this long its rows are evicted: pods come and go; a later return takes 15 s to refill."""
-_Row = tuple[FleetMemberKey, FleetMember]
 _NO_COUNTS = StatusCounts({}, {}, {})
 
 
@@ -54,16 +55,14 @@ class Fleet:
         self._sampled_at: dict[str, float] = {}
         self._holders: dict[tuple[str, str], FleetMemberKey] = {}
         """By spool and episode: the row in which that is open."""
-        self._names: dict[FleetMemberKey, MemberName] = {}
-        self._unnamed: set[str] = set()
         self.evicted = 0
         if state is not None:
             saved = msgspec.convert(state, _FleetState)
             self._rows = dict(saved.rows)
             self._contact_at = saved.heard
             self._groups = dict.fromkeys(saved.groups)
-            self._unnamed = {key.group for key in self._rows}
             self._index_episodes()
+        self._index = FleetIndex(self._rows)
 
     def state(self) -> object:
         """Return the state for a restart, in JSON types."""
@@ -79,38 +78,50 @@ class Fleet:
         if record.scope not in {Scope.CONSUMER, Scope.STREAMS}:
             return
         key, row = self._get_or_create(spool, record)
-        at = min(parse_time(record.ts), self._contact_at.get(spool, inf))  # a clock may be ahead
+        heard_at = self._contact_at.get(spool, inf)
+        at = min(parse_time(record.ts), heard_at)  # a clock may be ahead
         episode = record.episode
         if episode is not None:
-            self._hand_over(spool, episode, row)
-        if apply_record(row, record, at):
-            self._unnamed.add(record.group)
+            self._hand_over(spool, episode, key, row)
+        if apply_record(row, record, at, heard_at):
+            self._index.add(key, row)
         if episode is not None and episode in row.open:
             self._holders[spool, episode] = key
+            self._bound_episodes()
         if record.kind is SampleKind.SAMPLE:
             self._sampled_at[spool] = max(at, self._sampled_at.get(spool, at))
+
+    def _bound_episodes(self) -> None:
+        """Forget the oldest open episodes: a hostile agent may end none."""
+        while len(self._holders) > 2 * self._config.members:
+            (spool, episode), key = next(iter(self._holders.items()))
+            del self._holders[spool, episode]
+            row = self._rows.get(key)
+            if row is not None:
+                row.open.pop(episode, None)
+            self.evicted += 1
 
     def _index_episodes(self) -> None:
         self._holders = {
             (key.spool, episode): key for key, row in self._rows.items() for episode in row.open
         }
 
-    def _hand_over(self, spool: str, episode: str, row: FleetMember) -> None:
+    def _hand_over(self, spool: str, episode: str, key: FleetMemberKey, row: FleetMember) -> None:
         """Give an open episode to ``row`` if its agent had other labels for the member before.
 
         The log of a member that the wire has shown first names another host.
         """
-        key = self._holders.pop((spool, episode), None)
-        holder = None if key is None else self._rows.get(key)
-        if key is not None and holder is not None and holder is not row and episode in holder.open:
+        before = self._holders.pop((spool, episode), key)
+        holder = self._rows.get(before)
+        if before != key and holder is not None and episode in holder.open:
             hand_over(episode, holder, row)
-            self._unnamed.add(key.group)
+            self._index.add(key, row)
 
     def rows(self, scope: Scope, now: float) -> Iterator[MemberRow]:
         """Return the members of live agents; evict those that left long ago."""
         self._evict(now)
         moved = self._find_moved()
-        for (of_scope, name), parts in self._members().items():
+        for of_scope, name, parts in self._index.members():
             shown = [(key, row) for key, row in parts if self._is_shown(key, row, now)]
             if of_scope == scope and shown and not self._has_left(parts, now):
                 yield self._member_row(name, shown, moved, now)
@@ -132,44 +143,24 @@ class Fleet:
         """Return cluster and name of groups with a member that no live agent shows now."""
         return frozenset(
             (name.cluster, name.group)
-            for (_, name), parts in self._members().items()
+            for _, name, parts in self._index.members()
             if find_left_at(row for _, row in parts) is None
             and not any(self._is_shown(key, row, now) for key, row in parts)
         )
 
-    def _members(self) -> Mapping[tuple[str, MemberName], Sequence[_Row]]:
-        """Return the rows of each member, by scope and name."""
-        self._name_rows()
-        found: dict[tuple[str, MemberName], list[_Row]] = defaultdict(list)
-        for key, row in self._rows.items():
-            found[key.scope, self._names.get(key) or own_name(key)].append((key, row))
-        return found
-
-    def _name_rows(self) -> None:
-        """Name the rows of groups that have changed, where several agents see the group."""
-        if not self._unnamed:
-            return
-        self._names = {k: name for k, name in self._names.items() if k.group not in self._unnamed}
-        groups: dict[str, dict[FleetMemberKey, FleetMember]] = defaultdict(dict)
-        for key, row in self._rows.items():
-            if key.group in self._unnamed:
-                groups[key.group][key] = row
-        for rows in groups.values():
-            if _may_share_members(rows):
-                self._names |= name_rows(rows)
-        self._unnamed.clear()
-
     def _find_moved(self) -> Container[tuple[str, str]]:
-        """Return spool and name of each episode that another broker's log has ended."""
-        self._name_rows()
-        held = {(key.cluster, key.group) for key, row in self._rows.items() if row.open}
-        rows = [(key, row) for key, row in self._rows.items() if (key.cluster, key.group) in held]
-        return find_moved(rows, self._names) if rows else frozenset()
+        """Return spool and name of each episode of a broker's log that others have seen end."""
+        found: set[tuple[str, str]] = set()
+        for group in self._index.groups():
+            rows = group.rows.items()
+            if any(row.open and row.source in BROKER_SOURCES for _, row in rows):
+                found |= find_moved(rows, group.names)
+        return found
 
     def _is_shown(self, key: FleetMemberKey, row: FleetMember, now: float) -> bool:
         return row.known and now < self._contact_at.get(key.spool, -inf) + SILENT_S
 
-    def _get_or_create(self, spool: str, record: Sample) -> _Row:
+    def _get_or_create(self, spool: str, record: Sample) -> FleetRow:
         key = FleetMemberKey(
             spool,
             record.cluster,
@@ -187,8 +178,8 @@ class Fleet:
             self._groups.setdefault(
                 GroupKey(record.cluster, record.app, record.group, record.group_type)
             )
-            self._unnamed.add(record.group)
             self._keep_bounds()
+            self._index.add(key, row)
         self._rows[key] = row
         return key, row
 
@@ -196,7 +187,7 @@ class Fleet:
         while len(self._rows) >= self._config.members:
             oldest = next(iter(self._rows))
             del self._rows[oldest]
-            self._unnamed.add(oldest.group)
+            self._index.remove(oldest)
             self.evicted += 1
         while len(self._groups) > self._config.groups:
             del self._groups[next(iter(self._groups))]
@@ -211,7 +202,7 @@ class Fleet:
             spool: at for spool, at in self._sampled_at.items() if spool in self._contact_at
         }
         gone: set[FleetMemberKey] = set()
-        for parts in self._members().values():
+        for _, _, parts in self._index.members():
             has_left = self._has_left(parts, now)
             for key, row in parts:
                 if has_left and row.left_at is None:
@@ -223,19 +214,24 @@ class Fleet:
         if gone:
             kept = {key: row for key, row in self._rows.items() if key not in gone}
             self._forget_groups(kept)
-            self._unnamed.update(key.group for key in gone)
+            for key in gone:
+                self._index.remove(key)
             self._rows = kept
             self._index_episodes()
 
-    def _has_left(self, parts: Sequence[_Row], now: float) -> bool:
+    def _has_left(self, parts: Sequence[FleetRow], now: float) -> bool:
         """Whether a member has left so long ago that it is shown no more."""
+        if all(row.left_at is None and row.removed is None for _, row in parts):
+            return False  # nearly all members
         rows = [row for _, row in parts]
-        left_at, removed = find_left_at(rows), find_removed(rows)
+        removed = find_removed(rows)
         if removed is not None and not self._has_client(parts):
-            left_at = removed.since_at  # only the brokers' logs have it
+            left_at: float | None = removed.since_at  # only the brokers' logs have it
+        else:
+            left_at = None if is_back(rows) else find_left_at(rows)
         return left_at is not None and now >= left_at + self._config.forget_after_s
 
-    def _has_client(self, parts: Sequence[_Row]) -> bool:
+    def _has_client(self, parts: Sequence[FleetRow]) -> bool:
         """Whether a member's own side is watched, too: its log or its connection, all of them.
 
         An agent forgets a member whose connection has ended.
@@ -273,7 +269,11 @@ class Fleet:
         }
 
     def _member_row(
-        self, name: MemberName, parts: Sequence[_Row], moved: Container[tuple[str, str]], now: float
+        self,
+        name: MemberName,
+        parts: Sequence[FleetRow],
+        moved: Container[tuple[str, str]],
+        now: float,
     ) -> MemberRow:
         """Return a member's row: the max of what its agents show."""
         rows = [row for _, row in parts]
@@ -319,12 +319,6 @@ def _is_over(row: FleetMember, held: OpenEpisode, left_at: float | None) -> bool
     if left_at is None or row.left_at is not None:
         return False
     return held.status is not RebalanceStatus.DROPPED_GROUP
-
-
-def _may_share_members(rows: Collection[FleetMemberKey]) -> bool:
-    """Whether a member may have several rows: of several agents, or with several labels."""
-    names = {(key.scope, key.client_id, key.group_instance_id) for key in rows}
-    return len(names) < len(rows) or len({key.spool for key in rows}) > 1
 
 
 class _FleetState(msgspec.Struct):

@@ -59,6 +59,10 @@ class FleetMember:
     """Its last member ids, the latest first."""
     active_at: float = 0.0
     """Time of its last sign of membership: a cause, a join or an assignment."""
+    active_heard: float = 0.0
+    """The hub's time of that record's arrival."""
+    left_heard: float = 0.0
+    """The same of its leave."""
     seen_at: float | None = None
     """Time of its last record; None: of an earlier release's state."""
     first_at: float | None = None
@@ -75,16 +79,27 @@ class FleetMember:
         return max(self.open.values(), default=OpenEpisode(NONE, self.since_at, None))
 
 
-def apply_record(row: FleetMember, record: Sample, at: float) -> bool:
-    """Apply a record of time ``at``; return whether the row's name may have changed.
+def apply_record(row: FleetMember, record: Sample, at: float, heard_at: float) -> bool:
+    """Apply a record of time ``at`` that arrives at ``heard_at``, by the hub's clock.
 
-    Without a member id time may change it.
+    Returns whether the row's name may have changed; without a member id time may change it.
     """
+    before = row.source, row.ids
+    left_at, active_at = row.left_at, row.active_at
+    _apply(row, record, at)
+    if row.active_at != active_at:
+        row.active_heard = heard_at
+    if row.left_at != left_at:
+        row.left_heard = heard_at
+    is_due = record.kind is SampleKind.SAMPLE and not row.ids
+    return is_due or before != (row.source, row.ids)
+
+
+def _apply(row: FleetMember, record: Sample, at: float) -> None:
     row.app, row.group_type = record.app, record.group_type
     row.member_id = record.member_id or row.member_id
     row.generation = record.generation if record.generation is not None else row.generation
     row.seen_at, row.first_at = max(at, row.seen_at or at), min(at, row.first_at or at)
-    before = row.source, row.ids
     row.source = record.source
     if row.member_id is not None and row.member_id not in row.ids[:1]:
         others = (each for each in row.ids if each != row.member_id)
@@ -103,8 +118,6 @@ def apply_record(row: FleetMember, record: Sample, at: float) -> bool:
             pass
     if record.joined_ts is not None or is_unexplained(record.reason):
         row.active_at, row.left_at, row.removed = at, None, None
-    is_due = record.kind is SampleKind.SAMPLE and not row.ids
-    return is_due or before != (row.source, row.ids)
 
 
 def find_left_at(rows: Iterable[FleetMember]) -> float | None:
@@ -114,6 +127,17 @@ def find_left_at(rows: Iterable[FleetMember]) -> float | None:
     if left_at is None or any(row.left_at is None and row.active_at > left_at for row in found):
         return None
     return left_at
+
+
+def is_back(rows: Iterable[FleetMember]) -> bool:
+    """Return whether an agent has reported a member after another one's report of its leave.
+
+    Its clock may be behind. An agent that reports late has the right time: both must agree that a
+    member is gone.
+    """
+    found = list(rows)
+    heard_at = max(row.left_heard for row in found)
+    return any(row.left_at is None and row.active_heard > heard_at for row in found)
 
 
 def find_removed(rows: Iterable[FleetMember]) -> OpenEpisode | None:

@@ -4,7 +4,8 @@ Each row stands for a record of each member id that it had lately, and the funct
 records (`aggregation.rebalances`) join these. So the members now are those of the history.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -13,8 +14,11 @@ from aggregation.live.fleet_member import FleetMember, FleetMemberKey
 from aggregation.rebalances.identities import unify_identities
 from aggregation.rebalances.moved_groups import end_moved_episodes
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time
+from metrics.model.signals import streams_thread
 
 _Row = tuple[FleetMemberKey, FleetMember]
+_SAMPLED_S = 20.0
+"""An agent samples a quiet member every 15 s."""
 
 
 class MemberName(NamedTuple):
@@ -32,12 +36,68 @@ def own_name(key: FleetMemberKey) -> MemberName:
     return MemberName(key.cluster, key.group, key.client_id, key.group_instance_id, key.host)
 
 
-def name_rows(rows: Mapping[FleetMemberKey, FleetMember]) -> dict[FleetMemberKey, MemberName]:
-    """Return the names of the rows of a group; rows of one member have the same."""
+def list_words(key: FleetMemberKey, row: FleetMember) -> Iterator[str]:
+    """Yield the names that a row can have in common with others of its member or instance."""
+    yield key.client_id
+    if key.group_instance_id:
+        yield key.group_instance_id
+    yield from row.ids
+    thread = streams_thread(key.client_id)
+    if thread is not None:
+        yield thread.instance
+
+
+def name_rows(
+    rows: Mapping[FleetMemberKey, FleetMember], words: Iterable[str]
+) -> dict[FleetMemberKey, MemberName]:
+    """Return the names of a group's rows with these words, and of all that are joined to them."""
+    wanted = _find_related(rows, words)
+    found: dict[FleetMemberKey, MemberName] = {}
+    several: dict[FleetMemberKey, FleetMember] = {}
+    for related in wanted:
+        if len(related) == 1 and related[0].cluster:
+            found[related[0]] = own_name(related[0])
+        else:
+            several.update((key, rows[key]) for key in related)
+    if not several:
+        return found
+    others: dict[FleetMemberKey, FleetMember] = {}
+    if any(not key.cluster for key in several):
+        # one of each cluster shows whether there is only one
+        others = {key: rows[key] for key in {key.cluster: key for key in rows}.values()}
+    named = _name_all(several | others)
+    return found | {key: named[key] for key in several}
+
+
+def _find_related(
+    rows: Mapping[FleetMemberKey, FleetMember], words: Iterable[str]
+) -> Sequence[Sequence[FleetMemberKey]]:
+    """Return sets of rows that are joined by words, for each of these words."""
+    by_word: dict[str, list[FleetMemberKey]] = defaultdict(list)
+    for key, row in rows.items():
+        for word in list_words(key, row):
+            by_word[word].append(key)
+    found: list[list[FleetMemberKey]] = []
+    seen: set[FleetMemberKey] = set()
+    for first in words:
+        waiting, related = [first], list[FleetMemberKey]()
+        while waiting:
+            for key in by_word.pop(waiting.pop(), ()):
+                if key not in seen:
+                    seen.add(key)
+                    related.append(key)
+                    waiting += list_words(key, rows[key])
+        if related:
+            found.append(related)
+    return found
+
+
+def _name_all(rows: Mapping[FleetMemberKey, FleetMember]) -> dict[FleetMemberKey, MemberName]:
     keys: list[FleetMemberKey] = []
     records: list[Sample] = []
-    latest_at = max(row.seen_at or 0.0 for row in rows.values())
-    for key, row in rows.items():
+    by_time = sorted(rows.items(), key=lambda item: item[1].seen_at or 0.0)  # the latest name wins
+    latest_at = by_time[-1][1].seen_at or 0.0
+    for key, row in by_time:
         for record in _list_samples(key, row, latest_at):
             keys.append(key)
             records.append(record)
@@ -62,16 +122,15 @@ def find_moved(
 def _list_samples(key: FleetMemberKey, row: FleetMember, latest_at: float) -> Iterator[Sample]:
     """Yield a sample for each member id, and one of the time at which the row began.
 
-    One without a member id is compared by time: it is there until ``latest_at``.
+    One without a member id is compared by time. A quiet member is there until its next sample.
     """
     own = _make_record(key, row)
-    for member_id in row.ids:
-        yield replace(own, member_id=member_id)
-    if not row.ids:
-        yield replace(own, ts=format_time(latest_at))
+    ids = row.ids or (None,)
+    until = latest_at if not row.ids else min(latest_at, (row.seen_at or 0.0) + _SAMPLED_S)
+    for member_id in ids:
+        yield replace(own, member_id=member_id, ts=format_time(until))
     if row.first_at is not None:
-        first_id = row.ids[0] if row.ids else None
-        yield replace(own, ts=format_time(row.first_at), member_id=first_id)
+        yield replace(own, member_id=ids[0], ts=format_time(row.first_at))
 
 
 def _list_moves(

@@ -1,8 +1,8 @@
-"""Episodes in a broker's log that end in another broker's log: pure.
+"""Episodes in a broker's log that another agent has seen end: pure.
 
 One broker at a time coordinates a group. If it stops in a rebalance, the next coordinator finishes
 it. An agent that reads the first broker's log alone never sees that end: it drops the member as
-stale after ten minutes. Another agent, beside the next coordinator, has the end.
+stale after ten minutes. Another agent, beside the next coordinator or beside a client, has the end.
 
 Source: semantics.md section 5 (`stale_after`); Kafka's GroupCoordinator loads a group with the
 partition of ``__consumer_offsets`` that holds it.
@@ -26,8 +26,8 @@ _Episode = tuple[str, GroupRef, MemberRef, str | None]
 """Agent, group, member and name of an episode."""
 
 
-class _BrokerSync(NamedTuple):
-    """An assignment that a broker's log shows. ``ts`` is the record's time."""
+class _Sync(NamedTuple):
+    """An assignment that an agent has seen. ``ts`` is the record's time."""
 
     ts: str
     generation: int
@@ -36,7 +36,7 @@ class _BrokerSync(NamedTuple):
 
 
 def end_moved_episodes(records: Sequence[Sample]) -> Sequence[Sample]:
-    """Return the records, with an earlier end of each episode that another broker's log ends.
+    """Return the records, with an earlier end of each episode of a broker that others saw end.
 
     That is the first assignment of a later generation that another agent saw, and this one did not.
     A member that was dropped (5) is out of its group: its own assignment alone ends its episode.
@@ -45,7 +45,7 @@ def end_moved_episodes(records: Sequence[Sample]) -> Sequence[Sample]:
     if not syncs:
         return records
     opened, lost = _list_unfinished(records, syncs)
-    unseen: dict[tuple[GroupRef, str], Sequence[_BrokerSync]] = {}
+    unseen: dict[tuple[GroupRef, str], Sequence[_Sync]] = {}
     ends: dict[_Episode, Sample] = {}
     for episode, record in opened.items():
         ref, agent = _group_of(record), record.agent
@@ -62,17 +62,20 @@ def _group_of(record: Sample) -> GroupRef:
     return GroupRef(record.cluster, record.group)
 
 
-def _list_syncs(records: Iterable[Sample]) -> Mapping[GroupRef, Sequence[_BrokerSync]]:
-    """Return the assignments of groups that several brokers' logs show, by time."""
-    found: dict[GroupRef, list[_BrokerSync]] = defaultdict(list)
+def _list_syncs(records: Sequence[Sample]) -> Mapping[GroupRef, Sequence[_Sync]]:
+    """Return the assignments of groups that a broker's log and another agent show, by time."""
+    moves = [record for record in records if record.kind is SampleKind.TRANSITION]
+    by_brokers = {_group_of(record) for record in moves if record.source in BROKER_SOURCES}
+    found: dict[GroupRef, list[_Sync]] = defaultdict(list)
     agents: dict[GroupRef, set[str]] = defaultdict(set)
-    for record in records:
-        if record.source not in BROKER_SOURCES or record.kind is not SampleKind.TRANSITION:
+    for record in moves if by_brokers else ():
+        ref = _group_of(record)
+        if ref not in by_brokers:
             continue
-        agents[_group_of(record)].add(record.agent)
+        agents[ref].add(record.agent)
         if record.outcome is Outcome.SYNCED and record.generation is not None:
-            sync = _BrokerSync(record.ts, record.generation, record.agent, member_of(record))
-            found[_group_of(record)].append(sync)
+            sync = _Sync(record.ts, record.generation, record.agent, member_of(record))
+            found[ref].append(sync)
     return {ref: sorted(syncs) for ref, syncs in found.items() if len(agents[ref]) > 1}
 
 
@@ -99,13 +102,13 @@ def _list_unfinished(
     return {key: record for key, record in opened.items() if key not in ended}, lost
 
 
-def _list_unseen(syncs: Sequence[_BrokerSync], agent: str) -> Sequence[_BrokerSync]:
+def _list_unseen(syncs: Sequence[_Sync], agent: str) -> Sequence[_Sync]:
     """Return the assignments of generations that an agent did not see, by time."""
     own = {sync.generation for sync in syncs if sync.agent == agent}
     return [sync for sync in syncs if sync.generation not in own]
 
 
-def _find_next(record: Sample, unseen: Sequence[_BrokerSync]) -> _BrokerSync | None:
+def _find_next(record: Sample, unseen: Sequence[_Sync]) -> _Sync | None:
     """Return the assignment that ends the episode of a member whose group has moved."""
     is_out, member = record.to == RebalanceStatus.DROPPED_GROUP, member_of(record)
     later = islice(unseen, bisect_right(unseen, record.ts, key=attrgetter("ts")), None)

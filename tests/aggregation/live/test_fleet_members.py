@@ -1,6 +1,7 @@
 """Members that several agents see at a hub: one beside the client, on the wire, at the brokers."""
 
 from collections.abc import Iterable
+from dataclasses import replace as replace_config
 
 import pytest
 from msgspec.structs import replace
@@ -87,15 +88,24 @@ def test_member_of_three_agents_is_one_with_one_host() -> None:
 
 
 def test_broker_names_a_member_by_its_member_id() -> None:
-    """KIP-848: its log has no client id. Two processes of one instance id have the instance's."""
+    """KIP-848: its log has no client id."""
     hub = Hub()
     hub.sample(10.0, LOG)
     hub.sample(10.0, BROKER, client_id="m1")
-    hub.sample(10.0, LOG, client_id="d", member_id="m2", group_instance_id="i")
-    hub.sample(10.0, LOG, client_id="e", member_id="m3", group_instance_id="i")
-    hub.sample(10.0, BROKER, client_id="i", member_id="m2", group_instance_id="i")
 
-    assert sorted(row.client_id for row in hub.rows(11.0)) == ["c", "d", "e"]
+    assert names(hub.rows(11.0)) == [("k", "c", "pod-a")]
+
+
+def test_two_processes_of_one_instance_are_one_member() -> None:
+    """A static member came back under another client id; the log of the first is still there."""
+    hub = Hub()
+    for agent, client_id, member_id in ((LOG, "d", "m2"), (LOG, "e", "m3"), (BROKER, "i", "m3")):
+        own = {"client_id": client_id, "member_id": member_id, "group_instance_id": "i"}
+        hub.take(agent, SampleKind.CHANGE, 10.0, joined_ts=format_time(10.0), **own)
+    hub.sample(11.0, LOG, client_id="d", member_id="m2", group_instance_id="i")
+    hub.raise_to(LOG, 1, 12.0, client_id="e", member_id="m3", group_instance_id="i")
+
+    assert [(row.client_id, int(row.status)) for row in hub.rows(13.0)] == [("e", 1)]
 
 
 def test_member_without_an_id_is_the_only_other_one_of_its_client_id() -> None:
@@ -124,6 +134,18 @@ def test_group_of_an_agent_without_a_cluster_is_that_of_the_others() -> None:
 
     assert names(hub.rows(11.0)) == [("k", "c", "pod-a")]
     assert [(key.cluster, key.group) for key in hub.fleet.groups()] == [("k", "g")]
+
+
+def test_member_has_its_cluster_back_when_a_second_one_is_there() -> None:
+    """Of two clusters nothing shows the one that the agent without a name is in."""
+    hub = Hub()
+    hub.sample(10.0, BROKER, cluster="")
+    hub.sample(10.0, LOG)
+    shown = [{row.cluster for row in hub.rows(11.0)}]
+    hub.sample(12.0, WIRE, cluster="other", client_id="d", member_id="m9")
+    shown.append({row.cluster for row in hub.rows(13.0)})
+
+    assert shown == [{"k"}, {"", "k", "other"}]
 
 
 def test_equal_names_in_two_clusters_are_two_members() -> None:
@@ -212,6 +234,21 @@ def test_member_that_comes_back_is_shown_by_the_agent_that_sees_it() -> None:
     assert shown == [[0], [0]]
 
 
+def test_member_is_back_although_its_agents_clock_is_behind() -> None:
+    """A pod that restarts on another host has its name and another clock."""
+    hub = Hub()
+    hub.raise_to(WIRE, 6, 100.0)
+    hub.end(WIRE, 100.0, Outcome.LEFT)
+    hub.fleet.record_contact(LOG, 105.0)
+    own = {"host": HOSTS[LOG], "source": "logs", "member_id": "m1", "from_": 0}
+    back = replace(BASE, kind=SampleKind.TRANSITION, ts=format_time(60.0), to=2, episode="e", **own)
+    hub.fleet.apply(LOG, back)
+    hub.fleet.apply(LOG, replace(back, to=0, from_=2, outcome=Outcome.SYNCED))
+    hub.sample(450.0, LOG)
+
+    assert hub.statuses(450.0) == [0]
+
+
 @pytest.mark.parametrize("dropped_at", [9.9, 10.1])
 def test_drop_in_the_log_is_no_leave_of_the_wire(dropped_at: float) -> None:
     """A leave without a reason on the wire is 6; the log knows better."""
@@ -298,3 +335,13 @@ def test_open_episodes_of_a_row_are_bounded() -> None:
     assert hub.statuses(11.0) == [1]
     (row,) = hub.fleet._rows.values()
     assert len(row.open) == _MAX_OPEN
+
+
+def test_open_episodes_of_all_rows_are_bounded() -> None:
+    hub = Hub()
+    hub.fleet = Fleet(replace_config(CONFIG, members=3))
+    for number in range(20):
+        hub.raise_to(LOG, 1, 10.0, client_id=f"c{number % 2}", episode=f"e{number}")
+
+    assert sum(len(row.open) for row in hub.fleet._rows.values()) == 6
+    assert hub.fleet.evicted == 14

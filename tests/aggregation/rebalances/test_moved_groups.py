@@ -83,3 +83,12 @@ def test_streams_instance_moves_with_its_threads() -> None:
         (Scope.CONSUMER, "a"): NEXT[0].ts,
         (Scope.STREAMS, "s"): NEXT[0].ts,
     }
+
+
+def test_assignment_that_a_client_logs_ends_the_brokers_episode() -> None:
+    """The agent of the next broker is not there."""
+    clients = [replace(r, agent=f"pod-{r.client_id}", id=f"p{r.id}") for r in WHOLE]
+    after = [r for r in clients if r.outcome and r.generation == 2]
+    found = end_moved_episodes([*FIRST, *clients])
+
+    assert [r.ts for r in found if r.kind is SampleKind.LOST] == [min(r.ts for r in after)] * 3

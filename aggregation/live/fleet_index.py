@@ -1,0 +1,118 @@
+"""Rows of the fleet by group and by member, for any number of agents of a group.
+
+Theory of operation. A change makes the words of its row due: client id, instance id and member ids.
+Only rows that share a word with it, or with another such row, can be its member; only these are
+named again. So a member that joins costs as much in a large group, but for a look at all words.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aggregation.live.fleet_member import FleetMember, FleetMemberKey
+from aggregation.live.member_names import MemberName, list_words, name_rows, own_name
+
+FleetRow = tuple[FleetMemberKey, FleetMember]
+_Member = tuple[str, MemberName]
+"""Scope and name."""
+
+
+@dataclass(slots=True)
+class FleetGroup:
+    """The rows of one group."""
+
+    rows: dict[FleetMemberKey, FleetMember] = field(default_factory=dict)
+    names: dict[FleetMemberKey, MemberName] = field(default_factory=dict)
+    """Those that differ from an agent's own."""
+    members: Mapping[_Member, Sequence[FleetRow]] = field(default_factory=dict)
+    clusters: Counter[str] = field(default_factory=Counter)
+    """Number of rows of each cluster; some agents do not know theirs."""
+    due: set[str] = field(default_factory=set)
+    """Words of rows that have changed."""
+
+    def count(self, cluster: str, rows: int) -> None:
+        """Count a cluster's rows; a cluster that is new, or gone, may change the others' names."""
+        before = self.clusters[cluster]
+        self.clusters[cluster] += rows
+        if not before or not self.clusters[cluster]:
+            self.clusters += Counter()  # drops zeros
+            if self.clusters[""]:
+                unknown = (key for key in self.rows if not key.cluster)
+                self.due.update(word for key in unknown for word in list_words(key, self.rows[key]))
+
+    def update(self) -> None:
+        """Name the rows that have changed."""
+        if not self.due:
+            return
+        for key, name in name_rows(self.rows, self.due).items():
+            if name == own_name(key):
+                self.names.pop(key, None)
+            else:
+                self.names[key] = name
+        members: dict[_Member, list[FleetRow]] = defaultdict(list)
+        for key, row in self.rows.items():
+            members[key.scope, self.names.get(key) or own_name(key)].append((key, row))
+        self.members = _join_static(members)
+        self.due.clear()
+
+
+def _join_static(
+    members: Mapping[_Member, Sequence[FleetRow]],
+) -> Mapping[_Member, Sequence[FleetRow]]:
+    """Return the members; a static one that has come back under another client id is one.
+
+    Its name is that of the process that was active last.
+    """
+    latest: dict[tuple[str, str, str], list[_Member]] = defaultdict(list)
+    for scope, name in members:
+        if name.group_instance_id:
+            latest[scope, name.cluster, name.group_instance_id].append((scope, name))
+    several = [same for same in latest.values() if len(same) > 1]
+    if not several:
+        return members
+    joined = dict(members)
+    for same in several:
+        rows = [row for member in same for row in joined.pop(member)]
+        last = max(same, key=lambda member: max(row.active_at for _, row in members[member]))
+        joined[last] = rows
+    return joined
+
+
+class FleetIndex:
+    """All groups with rows."""
+
+    def __init__(self, rows: Mapping[FleetMemberKey, FleetMember]) -> None:
+        """Start with ``rows``."""
+        self._groups: dict[str, FleetGroup] = defaultdict(FleetGroup)
+        for key, row in rows.items():
+            self.add(key, row)
+
+    def add(self, key: FleetMemberKey, row: FleetMember) -> None:
+        """Add a new row, or one with other member ids."""
+        group = self._groups[key.group]
+        if key not in group.rows:
+            group.rows[key] = row
+            group.count(key.cluster, 1)
+        group.due.update(list_words(key, row))
+
+    def remove(self, key: FleetMemberKey) -> None:
+        """Remove a row, and its group with the last one."""
+        group = self._groups[key.group]
+        row = group.rows.pop(key)
+        group.names.pop(key, None)
+        group.count(key.cluster, -1)
+        group.due.update(list_words(key, row))
+        if not group.rows:
+            del self._groups[key.group]
+
+    def groups(self) -> Iterator[FleetGroup]:
+        """Return the groups; all rows have their names."""
+        for group in self._groups.values():
+            group.update()
+            yield group
+
+    def members(self) -> Iterator[tuple[str, MemberName, Sequence[FleetRow]]]:
+        """Return scope, name and rows of each member."""
+        for group in self.groups():
+            for (scope, name), rows in group.members.items():
+                yield scope, name, rows
