@@ -166,7 +166,7 @@ def _unify_hosts(records: list[Sample]) -> list[Sample]:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _LabelTraces:
     """What the records of one label, or of several that are joined, show."""
 
     first: str
@@ -181,11 +181,11 @@ def _join_without_id(records: Iterable[Sample], parents: dict[_Label, _Label]) -
     Java's log has the member id from 2.4 on, and a Streams instance has none. Source: decision
     0012.
     """
-    seen: dict[_Label, _Seen] = {}
+    seen: dict[_Label, _LabelTraces] = {}
     for record in records:
         if record.client_id:
             root = _root(parents, _label(record))
-            own = seen.setdefault(root, _Seen(record.ts, record.ts))
+            own = seen.setdefault(root, _LabelTraces(record.ts, record.ts))
             own.first, own.last = min(own.first, record.ts), max(own.last, record.ts)
             own.sources.add(record.source)
             own.has_id = own.has_id or record.member_id is not None
@@ -199,7 +199,7 @@ def _join_without_id(records: Iterable[Sample], parents: dict[_Label, _Label]) -
             parents[without[0]] = others[0]
 
 
-def _may_be_one(a: _Seen, b: _Seen) -> bool:
+def _may_be_one(a: _LabelTraces, b: _LabelTraces) -> bool:
     """Check for two members that other sources report at one time."""
     return a.sources.isdisjoint(b.sources) and a.first <= b.last and b.first <= a.last
 

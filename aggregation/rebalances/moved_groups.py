@@ -26,7 +26,7 @@ _Episode = tuple[str, GroupRef, MemberRef, str | None]
 """Agent, group, member and name of an episode."""
 
 
-class _Sync(NamedTuple):
+class _SeenSync(NamedTuple):
     """An assignment that an agent has seen. ``ts`` is the record's time."""
 
     ts: str
@@ -45,7 +45,7 @@ def end_moved_episodes(records: Sequence[Sample]) -> Sequence[Sample]:
     if not syncs:
         return records
     opened, lost = _list_unfinished(records, syncs)
-    unseen: dict[tuple[GroupRef, str], Sequence[_Sync]] = {}
+    unseen: dict[tuple[GroupRef, str], Sequence[_SeenSync]] = {}
     ends: dict[_Episode, Sample] = {}
     for episode, record in opened.items():
         ref, agent = _group_of(record), record.agent
@@ -62,11 +62,11 @@ def _group_of(record: Sample) -> GroupRef:
     return GroupRef(record.cluster, record.group)
 
 
-def _list_syncs(records: Sequence[Sample]) -> Mapping[GroupRef, Sequence[_Sync]]:
+def _list_syncs(records: Sequence[Sample]) -> Mapping[GroupRef, Sequence[_SeenSync]]:
     """Return the assignments of groups that a broker's log and another agent show, by time."""
     moves = [record for record in records if record.kind is SampleKind.TRANSITION]
     by_brokers = {_group_of(record) for record in moves if record.source in BROKER_SOURCES}
-    found: dict[GroupRef, list[_Sync]] = defaultdict(list)
+    found: dict[GroupRef, list[_SeenSync]] = defaultdict(list)
     agents: dict[GroupRef, set[str]] = defaultdict(set)
     for record in moves if by_brokers else ():
         ref = _group_of(record)
@@ -74,7 +74,7 @@ def _list_syncs(records: Sequence[Sample]) -> Mapping[GroupRef, Sequence[_Sync]]
             continue
         agents[ref].add(record.agent)
         if record.outcome is Outcome.SYNCED and record.generation is not None:
-            sync = _Sync(record.ts, record.generation, record.agent, member_of(record))
+            sync = _SeenSync(record.ts, record.generation, record.agent, member_of(record))
             found[ref].append(sync)
     return {ref: sorted(syncs) for ref, syncs in found.items() if len(agents[ref]) > 1}
 
@@ -102,13 +102,13 @@ def _list_unfinished(
     return {key: record for key, record in opened.items() if key not in ended}, lost
 
 
-def _list_unseen(syncs: Sequence[_Sync], agent: str) -> Sequence[_Sync]:
+def _list_unseen(syncs: Sequence[_SeenSync], agent: str) -> Sequence[_SeenSync]:
     """Return the assignments of generations that an agent did not see, by time."""
     own = {sync.generation for sync in syncs if sync.agent == agent}
     return [sync for sync in syncs if sync.generation not in own]
 
 
-def _find_next(record: Sample, unseen: Sequence[_Sync]) -> _Sync | None:
+def _find_next(record: Sample, unseen: Sequence[_SeenSync]) -> _SeenSync | None:
     """Return the assignment that ends the episode of a member whose group has moved."""
     is_out, member = record.to == RebalanceStatus.DROPPED_GROUP, member_of(record)
     later = islice(unseen, bisect_right(unseen, record.ts, key=attrgetter("ts")), None)
