@@ -8,6 +8,7 @@ Each form is read by the shape of its members, whatever stands around them::
     orders[0 1], payments[3]                                franz-go
     {"orders":[0,1],"payments":[3]}                         kafkajs
     orders(3ieaCWsxThyNF3lmVpnECA)[0]                       librdkafka, KIP-848
+    {topic:orders partition:0}:-2 {topic:orders partition:1}:7   kafka-go, with offsets
 """
 
 import re
@@ -17,6 +18,7 @@ from metrics.model.partitions import is_partition
 
 _NUMBERS = re.compile("[0-9]{1,10}")
 _OF_PYTHON = re.compile(r"topic=u?'([\w.-]{1,249})', partition=([0-9]{1,10})\)", re.ASCII)
+_OF_KAFKA_GO = re.compile(r"\{topic:([\w.-]{1,249}) partition:([0-9]{1,10})\}", re.ASCII)
 _OF_TOPICS = re.compile(
     r'(?<![\w.-])([\w.-]{1,249})(?:\([\w+/=-]{1,64}\))?"?:? ?\[([0-9 ,]+)\]', re.ASCII
 )
@@ -25,7 +27,7 @@ _OF_TOPICS = re.compile(
 @lru_cache(maxsize=8)
 def read_partitions(text: str) -> frozenset[str]:
     """Return the partitions of a list, as ``orders-0``."""
-    named = _OF_PYTHON.findall(text)
+    named = _OF_PYTHON.findall(text) or _OF_KAFKA_GO.findall(text)
     if named:
         return frozenset(f"{topic}-{number}" for topic, number in named)
     by_topic = _OF_TOPICS.findall(text)

@@ -24,6 +24,7 @@ OF_PYTHON = ", ".join(
         "a.b_c-d(3ieaC+sx/ECA)[0], a.b_c-d(3ieaC+sx/ECA)[11], u(PMqzEaj2TZWTd1WMX5avzQ)[3]",
         "map[a.b_c-d:[0 11] u:[3]]",
         '{"a.b_c-d":[0,11],"u":[3]}',
+        "{topic:a.b_c-d partition:0}:-2 {topic:a.b_c-d partition:11}:7 {topic:u partition:3}:-1",
         '{"a.b_c-d": [0, 11], "u": [3]}',
     ],
 )
@@ -87,3 +88,27 @@ class TestTargets:
         )
 
         assert found == [(31.5, ("t-0",))]
+
+
+KAFKA_GO = """\
+2026/11/25 14:22:14 Joined group pay as member m1-3751bf9a-8f89-4d96-a7d8-6ad48f039667 in generation 1
+2026/11/25 14:22:14 sync group finished for group, pay
+2026/11/25 14:22:14 subscribed to topics and partitions: map[{topic:a.b partition:0}:-2 {topic:a.b partition:1}:7]
+2026/11/25 14:22:57 stopped heartbeat for group pay
+2026/11/25 14:22:58 joined group pay as member m1-3751bf9a-8f89-4d96-a7d8-6ad48f039667 in generation 2
+2026/11/25 14:22:58 received empty assignments for group, pay as member m1-3751bf9a-8f89-4d96-a7d8-6ad48f039667 \
+for generation 2
+2026/11/25 14:22:58 sync group finished for group, pay
+"""  # noqa: E501 - as kafka-go prints it
+
+
+def test_partitions_of_kafka_go_are_read_until_its_generation_ends() -> None:
+    interpreter = ClientInterpreter(stream="app.log")
+    parser = create_parser(choose_dialects("auto"), interpreter, "UTC")
+    found = parser.feed(KAFKA_GO.encode(), 1795700000.0) + parser.flush()
+
+    assert [each.assigned for each in found if each.assigned is not None] == [
+        ("a.b-0", "a.b-1"),
+        (),
+        (),
+    ]
