@@ -8,7 +8,7 @@ the origin.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -41,6 +41,10 @@ from agent.sources.lines.stream_parser import LineInterpreter
 from agent.sources.lines.structured_text import structure
 from agent.sources.lines.timestamps import TimestampReader
 from metrics.model.signals import Signal
+
+KEPT_LONG_BYTES = 1 << 18
+"""The same, behind the begin of something long: each line of a list of settings in an entry of a
+store takes 1 to 2 KiB."""
 
 LINE_LIMIT = 1 << 20
 """Longest incomplete line; a longer one is skipped and counted."""
@@ -164,6 +168,10 @@ class LineParser:
         self._reader: DialectMatcher | None = None  # the one that has read the last line
         self._news = False  # a line has changed the dialects to search for
         self._reads_next = 0  # lines behind one that continues, as far as another's lie between
+        self.begins_long: Callable[[bytes, int, int], bool] | None = None
+        """Whether something begins between two places of a block that later lines refer to."""
+        self._keeps_long = 0  # bytes for which `KEPT_LONG_BYTES` are kept
+        self._has_found_long = False
         self._before: Pieces = ()  # the last bytes before the block that is searched
         self._timezone, self._has_looked = timezone, False
         self._place = _NOWHERE  # of the line that is read
@@ -260,7 +268,29 @@ class LineParser:
             block = write_texts(block[start:end])
             start, end = 0, len(block)
         yield from self._search(block, start, end, arrival_at)
-        self._before = _add_tail(self._before, block, start, end)
+        self._before = _add_tail(
+            self._before, block, start, end, self._choose_kept(block, start, end)
+        )
+
+    def release_long(self) -> None:
+        """Keep no more than `KEPT_BYTES`: what a line refers to was found."""
+        self._keeps_long, self._has_found_long = 0, True
+
+    def _choose_kept(self, block: bytes, start: int, end: int) -> int:
+        """Return the bytes to keep before the next block.
+
+        A large block is not searched: its own bytes are enough for most lines.
+        """
+        size, is_known = end - start, self._has_found_long
+        self._has_found_long = False
+        if is_known:
+            return KEPT_BYTES
+        is_small = 0 < size < KEPT_LONG_BYTES
+        if is_small and self.begins_long is not None and self.begins_long(block, start, end):
+            self._keeps_long = KEPT_LONG_BYTES
+        else:
+            self._keeps_long = max(0, self._keeps_long - size)
+        return KEPT_LONG_BYTES if self._keeps_long else KEPT_BYTES
 
     def flush(self) -> list[Signal]:
         """Return all pending signals; a last line without its newline counts."""
@@ -319,7 +349,7 @@ class LineParser:
     def bytes_before(self, reach: int = KEPT_BYTES) -> Iterator[tuple[bytes, int, int]]:
         """Yield (bytes, begin, end) before the current line, the nearest part first.
 
-        At most ``reach`` each, and `KEPT_BYTES` of former blocks; the second part is copied on
+        At most ``reach`` each, and of former blocks what is kept; the second part is copied on
         demand.
         """
         block, begin, end, before, _ = self._place
@@ -606,22 +636,22 @@ class LineParser:
         return stream.last_at
 
 
-def _add_tail(pieces: Pieces, block: bytes, begin: int, end: int) -> Pieces:
-    """Return the last `KEPT_BYTES` before ``end`` of a block that begins at ``begin``, or more.
+def _add_tail(pieces: Pieces, block: bytes, begin: int, end: int, kept: int) -> Pieces:
+    """Return the last ``kept`` bytes before ``end`` of a block that begins at ``begin``, or more.
 
     The pieces are joined only for a line that needs them; few lines do.
     """
-    near = block[max(begin, end - KEPT_BYTES) : end]
-    if len(near) == KEPT_BYTES or not pieces:
+    near = block[max(begin, end - kept) : end]
+    if len(near) == kept or not pieces:
         return (near,) if near else pieces
     if not near:
         return pieces
     size, first = len(near), len(pieces)
-    while first and size < KEPT_BYTES:
+    while first and size < kept:
         first -= 1
         size += len(pieces[first])
     found = (*pieces[first:], near)
-    return found if len(found) <= _MAX_PIECES else (b"".join(found)[-KEPT_BYTES:],)
+    return found if len(found) <= _MAX_PIECES else (b"".join(found)[-kept:],)
 
 
 def _find_texts(value: Any, depth: int = _WITHIN_DEPTH) -> Iterator[str]:

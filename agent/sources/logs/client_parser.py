@@ -3,7 +3,7 @@
 import weakref
 
 from agent.sources.lines.dialect_matcher import Dialects
-from agent.sources.lines.line_parser import LineParser
+from agent.sources.lines.line_parser import KEPT_LONG_BYTES, LineParser
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.consumer_config import Client, Settings, find_settings, has_settings
 from agent.sources.logs.group_names import find_group
@@ -22,13 +22,10 @@ def create_parser(
 
     parser = LineParser(dialects, interpreter, timezone, create)
 
+    parser.begins_long = has_settings
     look_back = _LookBack(parser)
     interpreter.look_back, interpreter.find_group = look_back.find, look_back.find_group
     return parser
-
-
-REACH_BYTES = 1 << 18
-"""A list of 115 settings, each in an entry of a store of 1 to 2 KiB."""
 
 
 class _LookBack:
@@ -43,10 +40,16 @@ class _LookBack:
 
     def find(self, client: Client) -> Settings:
         """Return the client's settings; none where its log does not hold them."""
+        found, parser = self._search(client), self._parser()
+        if parser is not None and found != Settings():
+            parser.release_long()
+        return found
+
+    def _search(self, client: Client) -> Settings:
         parser = self._parser()
         if parser is None:
             return Settings()
-        regions = parser.bytes_before(REACH_BYTES)
+        regions = parser.bytes_before(KEPT_LONG_BYTES)
         block, begin, end = next(regions)
         number = parser.block_number
         if number != self._block_number:

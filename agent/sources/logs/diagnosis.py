@@ -221,6 +221,14 @@ _CONSUMERS = re.compile(
 """Marks of a consumer or of another source's file: a producer's log names Kafka, too."""
 _CLIENTS = re.compile(rb"\[Consumer clientId=[^\]\n]{0,300}, groupId=(?!null\])|#consumer-\d")
 """Marks of clients that say themselves whether they are in a group."""
+_JOINING = re.compile(rb"\(Re-\)joining group|: Joining group \"")
+_JOINED = re.compile(rb"(?i:joined group)|JoinGroup response: GenerationId|[Cc]ompleted join")
+_UNREACHED = re.compile(
+    rb"Unable to connect to \"|NoBrokersAvailable|KafkaConnectionError: |brokers are down"
+    rb"|could not be established\. (?:Broker|Node) may not be available|connect ECONNREFUSED"
+    rb"|Connect to (?:ipv[46]#)?\S+ failed|Bootstrap broker \S+ .{0,64}disconnected"
+)
+"""A client's words for a broker that it cannot reach."""
 _FENCED = re.compile(rb"FENCED_INSTANCE_ID|fenced by (?:an)?other|group instance id .{0,80} fenced")
 
 
@@ -263,11 +271,11 @@ def diagnose(
     if counts.manual and not members and describe_consumer(sample) is None:
         yield f"no member: {_MANUAL}"
     elif not counts.events:
-        yield f"no line of a known client was read; it looks like {_describe(sample)}"
+        yield f"no line of a known client was read; it looks like {_describe_memberless(sample)}"
     elif not members:
         yield (
             f"{counts.events} lines of a client were read, and no member came of them: none shows "
-            f"a join or a cause with its group; it looks like {_describe(sample)}"
+            f"a join or a cause with its group; it looks like {_describe_memberless(sample)}"
         )
     yield from find_time_faults(counts)
     if mixed:
@@ -288,7 +296,21 @@ def describe_consumer(sample: bytes) -> str | None:
     Nor does one that has no group.
     """
     is_client = _CLIENTS.search(sample) is not None and re.search(_ASSIGNED, sample) is None
-    return _describe(sample) if is_client or _CONSUMERS.search(sample) else None
+    return _describe_memberless(sample) if is_client or _CONSUMERS.search(sample) else None
+
+
+def _describe_memberless(sample: bytes) -> str:
+    """Describe a log without a member: its client may not have come as far as to be one."""
+    if _JOINING.search(sample) and not _JOINED.search(sample):
+        text = (
+            "a client that begins to join its group and never ends that: its process ends before, "
+            "or no coordinator answers"
+        )
+    else:
+        text = _describe(sample)
+    if _UNREACHED.search(sample) is None:
+        return text
+    return f"{text}; its connections to brokers fail, and without one it is in no group"
 
 
 def _describe(sample: bytes) -> str:

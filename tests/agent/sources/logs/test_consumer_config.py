@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.lines.line_parser import KEPT_BYTES, KEPT_LONG_BYTES
 from agent.sources.logs.client_interpreter import ClientInterpreter
-from agent.sources.logs.client_parser import REACH_BYTES, create_parser
+from agent.sources.logs.client_parser import create_parser
 from metrics.model.signals import Member, SignalKind
 from metrics.model.status import RebalanceStatus
 
@@ -130,6 +131,19 @@ def test_a_store_has_a_line_an_entry(name: str) -> None:
     assert got("".join(entries).encode()) == [3.0]
 
 
+@pytest.mark.parametrize("piece_bytes", [5_000, 50_000, 1 << 20])
+def test_a_list_of_long_entries_may_arrive_in_several_reads(piece_bytes: int) -> None:
+    labels = {"k8s-pod/app": "x" * 1_200, "compute.googleapis.com/resource_name": "y" * 400}
+    entries = [
+        json.dumps({"labels": labels, "textPayload": text}) + "\n"
+        for text in PLAIN.decode().splitlines()
+    ]
+    text = "".join(entries).encode()
+
+    assert len(text) > 2 * KEPT_BYTES
+    assert got(text, piece_bytes) == [3.0]
+
+
 def test_a_json_layout_has_it_in_one_message() -> None:
     entries = [
         json.dumps({"@timestamp": "2026-11-21T06:36:32.294Z", "message": text.decode()}) + "\n"
@@ -168,7 +182,7 @@ def test_a_client_that_is_started_anew_may_have_another() -> None:
 
 @pytest.mark.parametrize("piece_bytes", [777, 1 << 20])
 def test_it_is_not_looked_back_further_than_what_is_kept(piece_bytes: int) -> None:
-    others = b"INFO another line of the application\n" * (REACH_BYTES // 30)
+    others = b"INFO another line of the application\n" * (KEPT_LONG_BYTES // 30)
     assert got(LIST + others + SUBSCRIBED, piece_bytes) == [None]
 
 
