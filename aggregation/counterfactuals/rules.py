@@ -22,6 +22,7 @@ from aggregation.counterfactuals.savings import (
     save_all,
     save_by_longer_timeout,
 )
+from aggregation.counterfactuals.sentences import format_span
 from aggregation.counterfactuals.timeout_now import (
     TimeoutNow,
     find_silence,
@@ -71,7 +72,7 @@ def propose_static_membership(history: PastIncidents) -> Change | None:
         proposed=f"one stable id for each member, with {session.setting}={timeout_ms}",
         because=f"{len(best.savings)} of {asked} planned restarts and rollouts "
         f"had members back within {best.timeout_s:g} s{session.note}",
-        price="partitions of a member that restarts wait for it, "
+        price=f"partitions of a member that restarts wait for it{_of_restarts(best)}, "
         f"and one that is gone is missed only after {best.timeout_s:g} s"
         + _of_period(best)
         + session.limit(best.timeout_s)
@@ -302,6 +303,18 @@ def _longer(timeout: TimeoutNow, curve: Curve, asked: int, what: str) -> Change 
 
 def _of_period(best: TimeoutPoint) -> str:
     return f": {best.later_s:g} s in all for those of this period" if best.later_s else ""
+
+
+def _of_restarts(best: TimeoutPoint) -> str:
+    """Return the unread time that stays: it is as long as restarts take, and they differ."""
+    kept = [
+        each.incident.unread_s - each.unread_s
+        for each in best.savings
+        if each.incident.unread_s is not None and each.unread_s is not None
+    ]
+    if not kept:
+        return ""
+    return f" ({format_span(sum(kept))} unread stay, more if restarts take longer)"
 
 
 def _seconds(absences: Sequence[Absence]) -> list[float]:

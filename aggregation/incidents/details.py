@@ -71,7 +71,7 @@ def _of_kind(draft: Draft, attributes: Attributes) -> Detail:
     if kind is IncidentKind.REMOVED_BY_ADMIN:
         return draft.detail | _remover(draft, attributes)
     if kind in _RESTARTS:
-        return draft.detail | _changed_label(draft, attributes)
+        return draft.detail | _session(draft, attributes) | _changed_label(draft, attributes)
     return draft.detail
 
 
@@ -127,6 +127,13 @@ def _silence(draft: Draft, attributes: Attributes) -> Detail:
     if timeout_s is None or not departure.is_silent:
         return known
     return known | {"since": format_time(departure.at - timeout_s)}
+
+
+def _session(draft: Draft, attributes: Attributes) -> Detail:
+    """Return the longest session timeout of members that went: a restart is within it or not."""
+    seen = (attributes.session_of(each.member.key, each.at) for each in draft.all_departures)
+    longest = max((seconds for seconds in seen if seconds is not None), default=None)
+    return {} if longest is None else {"session_timeout_ms": _ms(longest)}
 
 
 def _remover(draft: Draft, attributes: Attributes) -> Detail:

@@ -30,6 +30,7 @@ from agent.lab.clients import Clients
 from agent.processes.ports import HOST, free_port
 from aggregation.counterfactuals.change import Change, PastIncidents
 from aggregation.counterfactuals.facts import IncidentFacts, facts_of_incident
+from aggregation.counterfactuals.lines import static_lines
 from aggregation.counterfactuals.rules import (
     propose_poll_interval,
     propose_poll_records,
@@ -146,12 +147,11 @@ class Actors:
     def start(self, name: str, **more: str) -> None:
         """Start a member; a value in angle brackets is the member's own name."""
         own = {k: name if value.startswith("<") else value for k, value in self.settings.items()}
-        own["work.s"] = str(self._work_s)
+        own |= {"work.s": str(self._work_s)} | more
         if self._java is not None:
-            self.rest(max(0.0, float(more.pop("start_at", "0")) - time.time()))
-            self.members[name] = self.group.start_java(name, self._java, own | more)
+            self.members[name] = self.group.start_java(name, self._java, own)
             return
-        named = {key.replace(".", "_"): value for key, value in (own | more).items()}
+        named = {key.replace(".", "_"): value for key, value in own.items()}
         self.members[name] = self.group.start(name, **named)
 
     def begin(self, number: int) -> None:
@@ -179,10 +179,10 @@ class Actors:
         until(lambda: time.time() > end or None, "the end of a rest")
 
     def restart(self, name: str, seconds: float) -> None:
-        """Close a member; its next process joins so long after that."""
+        """Close a member; its next process joins so long after that, if it has started by then."""
         self.members[name].close()
         closed = self.group.wait("closed", name, self.since).at
-        self.start(name, start_at=str(closed + seconds))
+        self.start(name, **{"start.at": str(closed + seconds)})
         self.group.wait("assigned", name, closed)
         self.settle()
 
@@ -250,9 +250,9 @@ def _freeze_again(actors: Actors) -> None:
 
 
 def _restart_for_longer(actors: Actors) -> None:
-    """Restart three members, each for longer than the one before."""
+    """Restart three members, each for longer than the one before: Java has time to start."""
     actors.begin(6)
-    for name, seconds in (("m1", 1.0), ("m2", 2.0), ("m3", 20.0)):
+    for name, seconds in (("m1", 6.0), ("m2", 8.0), ("m3", 24.0)):
         actors.restart(name, seconds)
         actors.rest(6.0)
 
@@ -308,12 +308,24 @@ def _scale_slowly(actors: Actors, members: int = 4) -> None:
 def _start_all(actors: Actors) -> None:
     now = time.time() + 4.0
     for index in range(1, 6):
-        actors.start(f"m{index}", start_at=str(now + 2.0 * index))
+        actors.start(f"m{index}", **{"start.at": str(now + 2.0 * index)})
     actors.settle()
 
 
 def _propose_cooperative(history: PastIncidents) -> Change | None:
     return propose_cooperative(history, heartbeat_s=0.5)  # the members' own
+
+
+def _propose_static_now(history: PastIncidents) -> Change | None:
+    """Return the proposal at the shortest timeout of its curve: the one that members have."""
+    change = propose_static_membership(history)
+    if change is None:
+        return None
+    shortest = change.curve[0]
+    timeout_ms = str(round(1000 * shortest.timeout_s))
+    lines = static_lines(timeout_ms, change.group, None, history.client_kind)
+    proposed = f"one stable id for each member, with session.timeout.ms={timeout_ms}"
+    return replace(change, proposed=proposed, savings=shortest.savings, lines=lines)
 
 
 def _propose_protocol(history: PastIncidents) -> Change | None:
@@ -412,13 +424,19 @@ FURTHER = (
             ("a third", 0.3, 75, "80"),
         )
     ),
-    Scene(
-        name="static membership, Java, away for ever longer",
-        rule=propose_static_membership,
-        play=_restart_for_longer,
-        work_s=3.0,
-        client={"session.timeout.ms": "10000"} | _HEARTBEATS,
-        program="Java",
+    *(
+        Scene(
+            name=f"static membership, Java, away for ever longer, {what}",
+            rule=rule,
+            play=_restart_for_longer,
+            work_s=3.0,
+            client={"session.timeout.ms": "10000"} | _HEARTBEATS,
+            program="Java",
+        )
+        for what, rule in (
+            ("all in time", propose_static_membership),
+            ("one too late", _propose_static_now),
+        )
     ),
     Scene(
         name="longer session timeout, one member frozen four times",

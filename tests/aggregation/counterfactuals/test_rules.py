@@ -37,6 +37,7 @@ class TestStaticMembership:
         assert "session.timeout.ms=45000" in change.proposed
         assert change.rebalances_avoided == 10
         assert change.unread_avoided_s == pytest.approx(5 * 60.0)
+        assert "wait for it (3 min unread stay, more if restarts take longer), and" in change.price
         assert change.now is None
         assert change.confidence is Confidence.MEDIUM
         assert change.incidents == ("r0", "r1", "r2", "r3", "r4")

@@ -213,6 +213,24 @@ class TestKinds:
         assert found.kind is K.ROLLOUT
         assert found.detail == {"field": "version", "before": "1.4", "after": "1.5"}
 
+    def test_restart_has_the_longest_session_timeout_of_its_members(self) -> None:
+        """Static membership is proposed with no shorter one."""
+        signals = [
+            left(2000.0, A, "closed"),
+            *round_of(2, 2000.5, B, C),
+            raised(2, 2020.0, A),
+            *round_of(3, 2020.5, A, B, C),
+        ]
+        timeout = {"field": "session.timeout.ms", "subject": "member", "scope": Scope.CONSUMER}
+        sessions = [
+            replace(lags((10.0, 0, 0))[0], client_id=name, host=A.host, after=after, **timeout)
+            for name, after in (("a", "10000"), ("b", "30000"))
+        ]
+        assert after([], *signals)[0].detail == {}
+        (found,) = after(sessions, *signals)
+        assert found.kind is K.RESTART
+        assert found.detail == {"session_timeout_ms": 10_000}
+
     def test_rollout_that_two_agents_see_is_one_incident_with_all_rebalances(self) -> None:
         """Each return is recorded twice; the third one is of a restart that was merged already."""
         signals, generation = list[Signal](), 1
