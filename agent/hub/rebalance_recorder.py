@@ -43,7 +43,9 @@ class RebalanceRecorder:
         if not records:
             return
         over = self._settled.find_completed
-        found = await asyncio.to_thread(over, records, now, io.agents.watermark)
+        found = await asyncio.to_thread(
+            over, records, now, io.agents.watermark, io.history.silences
+        )
         ends = [(each.round.ref.group, each.round.ended_at) for each in found]
         awaited = io.find_awaited(ends, records)
         io.history.requeue(awaited, now)

@@ -8,6 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.hub.silence_tracker import SilenceTracker
 from metrics.model.partitions import count_partitions
 from metrics.model.sample import Sample, SampleKind, format_time
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from agent.hub.recent_groups import RecentGroups
     from agent.hub.recent_incidents import RecentIncidents
     from aggregation.incidents.incidents import Analysis
-    from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark
+    from aggregation.rebalances.known_records import Watermark
+    from aggregation.rebalances.rebalances import ExplainedRebalance
+    from aggregation.rebalances.silences import Silences
 
 MAX_RECORDS = 20_000
 """About 15 MiB; a group of 20 members that rebalances hourly fills it in two weeks."""
@@ -45,6 +48,7 @@ class RecentRecords:
         """Start with an earlier run's records; without ``watermark_of`` nothing is ever pending."""
         self._watermark_of, self._max_records = watermark_of, max_records
         self._limit = max_records
+        self._silences = SilenceTracker(max_records)
         self._records = deque[Sample]()
         self._change_chars = 0
         self.added = 0
@@ -56,13 +60,15 @@ class RecentRecords:
     def add(self, records: Iterable[Sample], now: float) -> None:
         """Add records that arrive at ``now``; periodic ones hold no causes.
 
+        But the first ones behind an agent's silence are kept: they show who was there meanwhile.
         One from the future would be an incident under way until then: ingest has it in quarantine.
         """
         latest = format_time(now + _AHEAD_S)
         kept = [
             each
             for each in records
-            if each.kind not in _KINDS_WITHOUT_CAUSE and each.ts[:_SECONDS] <= latest
+            if each.ts[:_SECONDS] <= latest
+            and (self._silences.add(each) or each.kind not in _KINDS_WITHOUT_CAUSE)
         ]
         self._records.extend(kept)
         self._change_chars += sum(map(_count_change_chars, kept))
@@ -129,11 +135,17 @@ class RecentRecords:
 
         return RecentGroups(self)
 
+    @property
+    def silences(self) -> "Silences":
+        """The silences of all agents; for any thread."""
+        return self._silences.silences()
+
     def analyze(self, records: list[Sample], now: float) -> "Analysis":
         """Return the rebalances and incidents in `records`; open ones last until ``now``."""
         from aggregation.incidents.incidents import analyze  # noqa: PLC0415 - not at start-up
 
-        return analyze(records, self._watermark_of or (lambda _: now), now)
+        watermark = self._watermark_of or (lambda _: now)
+        return analyze(records, watermark, now, silences=self.silences)
 
     def episodes(self, records: list[Sample], now: float) -> "list[ExplainedRebalance]":
         """Return the rebalances in `records` at ``now`` (Unix seconds)."""
@@ -141,7 +153,8 @@ class RecentRecords:
             explain_rebalances,
         )
 
-        return explain_rebalances(records, self._watermark_of or (lambda _: now))
+        watermark = self._watermark_of or (lambda _: now)
+        return explain_rebalances(records, watermark, silences=self.silences)
 
 
 def _count_change_chars(record: Sample) -> int:

@@ -29,21 +29,14 @@ from aggregation.incidents.refusals import find_refusals
 from aggregation.incidents.restarts import RESTART_S, STOP_S, Stop
 from aggregation.incidents.settings import ClientKind, find_client_kind
 from aggregation.incidents.topic_growth import find_growth
-from aggregation.rebalances.clock_steps import ClockStep, Doubt, correct_clock_steps
+from aggregation.rebalances.clock_steps import ClockStep, Doubt
 from aggregation.rebalances.failures import AGAIN_S
 from aggregation.rebalances.grouping import GroupRef
-from aggregation.rebalances.identities import unify_identities
-from aggregation.rebalances.lost_episodes import end_lost_episodes
-from aggregation.rebalances.moved_groups import end_moved_episodes
-from aggregation.rebalances.rebalances import (
-    ExplainedRebalance,
-    Watermark,
-    explain_unified,
-    last_heard,
-)
+from aggregation.rebalances.known_records import Watermark, prepare_records
+from aggregation.rebalances.rebalances import ExplainedRebalance, explain_known
 from aggregation.rebalances.root_cause import Certainty
 from aggregation.rebalances.segments import MemberRef, member_of
-from aggregation.rebalances.wrong_times import correct_wrong_times
+from aggregation.rebalances.silences import Silences
 from metrics.model.sample import Sample, digest, parse_time
 from metrics.model.signals import streams_thread
 from metrics.model.status import RebalanceStatus
@@ -131,23 +124,17 @@ def analyze(
     now: float | None = None,
     *,
     clocks: Iterable[ClockStep] = (),
+    silences: Silences | None = None,
 ) -> Analysis:
     """Return the rebalances and incidents of all groups.
 
-    ``now`` is Unix seconds, by default the latest time in the records; an open rebalance lasts
-    until then. ``watermark`` is as in `explain_rebalances`. ``clocks`` are steps of clocks that
-    older records have shown.
+    All arguments are those of `prepare_records`.
     """
-    unified = unify_identities(records)  # costs and refusals go by member, too
-    steady = correct_clock_steps(unified, clocks)
-    unified = steady.records
-    now = latest_time(unified) if now is None else now
-    heard = last_heard(unified, watermark)
-    known = end_lost_episodes(end_moved_episodes(correct_wrong_times(unified)), heard, now)
-    rebalances = explain_unified(known, heard, now)
-    incidents = find_incidents(rebalances, known, now)
-    named = _name_clock_steps(incidents, steady.steps)
-    return Analysis(rebalances, named, steady.steps, steady.doubts)
+    known = prepare_records(records, watermark, now, clocks=clocks, silences=silences)
+    rebalances = explain_known(known)
+    incidents = find_incidents(rebalances, known.records, known.now)
+    named = _name_clock_steps(incidents, known.clock_steps)
+    return Analysis(rebalances, named, known.clock_steps, known.doubts)
 
 
 def _name_clock_steps(incidents: list[Incident], steps: Sequence[ClockStep]) -> list[Incident]:

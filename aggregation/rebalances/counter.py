@@ -13,7 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from aggregation.rebalances.grouping import GroupRef, RebalanceSegments
-from aggregation.rebalances.rebalances import ExplainedRebalance, Watermark, explain_rebalances
+from aggregation.rebalances.known_records import Watermark
+from aggregation.rebalances.rebalances import ExplainedRebalance, explain_rebalances
+from aggregation.rebalances.silences import Silences
 from metrics.model.sample import (
     EpisodeRecord,
     Sample,
@@ -71,16 +73,20 @@ class CompletedRebalances:
         self._under_way: dict[GroupRef, set[float]] = {}
 
     def find_completed(
-        self, records: Sequence[Sample], now: float, told_to: Watermark | None = None
+        self,
+        records: Sequence[Sample],
+        now: float,
+        told_to: Watermark | None = None,
+        silences: Silences | None = None,
     ) -> list[ExplainedRebalance]:
         """Return what is over by now (Unix seconds) in the records of some groups; counts nothing.
 
-        Without ``told_to`` all agents have told everything. Takes a while: call it in a thread of
-        its own.
+        Without ``told_to`` all agents have told everything. ``silences`` are theirs. Takes a while:
+        call it in a thread of its own.
         """
         found: list[ExplainedRebalance] = []
         under_way = defaultdict[GroupRef, set[float]](set)
-        for each in explain_rebalances(records, told_to or (lambda _: now)):
+        for each in explain_rebalances(records, told_to or (lambda _: now), silences=silences):
             round_ = each.round
             if each.is_end:
                 continue  # the last member left: nobody rebalanced

@@ -9,7 +9,7 @@ Source: semantics.md section 6.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -28,15 +28,13 @@ from aggregation.rebalances.grouping import (
     RebalanceSegments,
     group_segments,
 )
-from aggregation.rebalances.identities import unify_identities
 from aggregation.rebalances.inspection_findings import (
     Finding,
     assign_findings,
     infer_trigger,
     read_findings,
 )
-from aggregation.rebalances.lost_episodes import end_lost_episodes
-from aggregation.rebalances.moved_groups import end_moved_episodes
+from aggregation.rebalances.known_records import KnownRecords, Watermark, prepare_records
 from aggregation.rebalances.root_cause import (
     Certainty,
     Straggler,
@@ -47,8 +45,8 @@ from aggregation.rebalances.root_cause import (
     unknown_trigger,
 )
 from aggregation.rebalances.segments import MemberRef, Segment, member_of
+from aggregation.rebalances.silences import Silences, Witnesses
 from aggregation.rebalances.takeovers import Takeover, find_takeovers
-from aggregation.rebalances.wrong_times import correct_wrong_times
 from metrics.model.sample import Outcome, Sample, SampleKind, is_number, parse_time
 from metrics.model.status import RebalanceStatus
 
@@ -58,9 +56,6 @@ _SILENT_S = 3.0
 """No session timeout of a share group is shorter."""
 RETURN_S = 3600.0
 """A member that comes back later than this begins something new."""
-
-Watermark = Callable[[str], float]
-"""Up to when an agent has told all that it saw (Unix seconds)."""
 
 _DROPPED = RebalanceStatus.DROPPED_GROUP
 _RETURNS = {
@@ -154,6 +149,8 @@ class _Group:
 
     present: dict[tuple[str, ...], tuple[MemberRef, str]] = field(default_factory=dict)
     """Members that took part last, and the agent that sees each."""
+    took_part_at: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """End of the last rebalance of each of them (Unix seconds)."""
     away: dict[tuple[str, ...], _Gone] = field(default_factory=dict)
     """Members that did not go by their own will."""
     came: list[Arrival] = field(default_factory=list)
@@ -175,28 +172,25 @@ class _Group:
 
 
 def explain_rebalances(
-    records: Iterable[Sample], watermark: Watermark | None = None, now: float | None = None
+    records: Iterable[Sample],
+    watermark: Watermark | None = None,
+    now: float | None = None,
+    *,
+    silences: Silences | None = None,
 ) -> list[ExplainedRebalance]:
     """Return the rebalances of all groups, explained, by their start.
 
-    Records that appear twice count once; their order is all one. An agent has told at least what
-    is up to its last record, periodic samples too, or ``told_to`` knows more. A member is missed
-    only where its agent had told all of it: what it saw may still be on its way.
+    Records that appear twice count once; their order is all one. The arguments are those of
+    `prepare_records`. A member is missed only where its agent had told all of it: what it saw
+    may still be on its way.
     """
-    unified = unify_identities(records)
-    heard = last_heard(unified, watermark)
-    now = max(heard.values(), default=0.0) if now is None else now
-    known = end_moved_episodes(correct_wrong_times(unified))
-    return explain_unified(end_lost_episodes(known, heard, now), heard, now)
+    return explain_known(prepare_records(records, watermark, now, silences=silences))
 
 
-def explain_unified(
-    records: Sequence[Sample], heard: Mapping[str, float], now: float
-) -> list[ExplainedRebalance]:
-    """Return the same of records with one identity a member (`identities.unify_identities`).
-
-    ``heard`` is when each agent was last heard of (Unix seconds).
-    """
+def explain_known(known: KnownRecords) -> list[ExplainedRebalance]:
+    """Return the same of records that are prepared."""
+    records = known.records
+    witnesses = Witnesses(records, known.silences)
     groups: dict[GroupRef, _Group] = defaultdict(_Group)
     for ref, failures in read_failures(records).items():
         groups[ref].failures = failures
@@ -206,7 +200,10 @@ def explain_unified(
         groups[ref].joins = joins
     for ref, silences in _read_silences(records).items():
         groups[ref].silences = silences
-    found = [_explain(round_, groups[round_.ref], heard) for round_ in group_segments(records, now)]
+    found = [
+        _explain(round_, groups[round_.ref], known.heard, witnesses)
+        for round_ in group_segments(records, known.now)
+    ]
     rebalances = [each for each in found if each.is_rebalance]
     came = {ref: Successors(group.came) for ref, group in groups.items()}
     explained = [
@@ -233,31 +230,25 @@ def _add_finding(episode: ExplainedRebalance, findings: tuple[Finding, ...]) -> 
     return replace(episode, trigger=infer_trigger(episode.trigger, findings), findings=findings)
 
 
-def last_heard(records: Iterable[Sample], watermark: Watermark | None = None) -> dict[str, float]:
-    """Return when each agent was last heard of (Unix seconds)."""
-    latest: dict[str, str] = {}
-    for record in records:
-        latest[record.agent] = max(record.ts, latest.get(record.agent, ""))
-    heard = {agent: parse_time(ts) for agent, ts in latest.items()}
-    if watermark is None:
-        return heard
-    return {agent: max(at, watermark(agent)) for agent, at in heard.items()}
-
-
 def _explain(
-    round_: RebalanceSegments, group: _Group, heard: Mapping[str, float]
+    round_: RebalanceSegments,
+    group: _Group,
+    heard: Mapping[str, float],
+    witnesses: Witnesses,
 ) -> ExplainedRebalance:
     is_rebalance, is_end = _is_rebalance(round_, group), _is_end_of_group(round_, group)
     rejoin = find_rejoin(round_, group.failures) if group.failures else None
     seen = find_seen_trigger(round_) or rejoin
+    is_next = min(round_.generations, default=0) in {1, group.generation + 1}
     absent = _find_absent(round_, group, heard) if is_rebalance else []
+    absent = _leave_out_unseen(absent, round_, group, witnesses, is_next=is_next)
     if is_rebalance and seen is None and round_.group_type == "share":
         absent = _find_silent(round_, group)
     trigger = seen or infer_root_cause(
         round_,
         absent,
         frozenset(group.present),
-        is_next=min(round_.generations, default=0) in {1, group.generation + 1},
+        is_next=is_next,
     )
     went = [d for d in departures(round_, absent) if not _is_told(d, group)]
     episode = ExplainedRebalance(
@@ -331,6 +322,33 @@ def _find_absent(
         and heard.get(agent, 0.0) >= round_.ended_at
         and not any(round_.started_at <= at <= round_.ended_at for at in group.joins.get(key, ()))
     ]
+
+
+def _leave_out_unseen(
+    absent: list[MemberRef],
+    round_: RebalanceSegments,
+    group: _Group,
+    witnesses: Witnesses,
+    *,
+    is_next: bool,
+) -> list[MemberRef]:
+    """Return the absent members without those that their agents did not see in an outage.
+
+    If rebalances were missed, too, a member that is not there behind the outage may have left in
+    it: it is forgotten.
+    """
+    missed: list[MemberRef] = []
+    for member in absent:
+        agent, since = group.present[member.key][1], group.took_part_at.get(member.key, 0.0)
+        if witnesses.was_there(round_.ref, member, agent, round_.ended_at):
+            continue
+        if not is_next and witnesses.went_unseen(
+            round_.ref, member, agent, since, round_.started_at
+        ):
+            del group.present[member.key]
+            continue
+        missed.append(member)
+    return missed
 
 
 def _find_silent(round_: RebalanceSegments, group: _Group) -> list[MemberRef]:
@@ -413,6 +431,7 @@ def _remember(episode: ExplainedRebalance, group: _Group) -> None:
         key = piece.member.key
         if _stays(piece):
             group.present[key] = (piece.member, piece.agent)
+            group.took_part_at[key] = piece.ended_at
             if key in group.away:
                 group.came_back.add((group.away.pop(key).rebalance, piece.member))
         else:

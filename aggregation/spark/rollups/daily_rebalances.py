@@ -26,6 +26,7 @@ from aggregation.incidents.model import Incident
 from aggregation.rebalances.clock_steps import ClockStep, ahead_at
 from aggregation.rebalances.grouping import SKEW_S
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
+from aggregation.rebalances.silences import NO_SILENCES, Silences
 from aggregation.spark.rollups.clock_offsets import (
     NO_OFFSETS,
     Offsets,
@@ -107,6 +108,7 @@ class GroupDays:
     def __init__(self, carried: Carried) -> None:
         """Start from the state of the day before."""
         self.carried = carried
+        self._silences: Silences = NO_SILENCES
         self.pending: Sequence[ExplainedRebalance] = ()
         """Rebalances that are not over yet, in their present form."""
         self.pending_incidents: Sequence[Incident] = ()
@@ -121,13 +123,20 @@ class GroupDays:
         self.shape: Shape | None = None
         """Of the last settled rebalance of the day."""
 
-    def day(self, day: date, events: Iterable[Sample], last_seen: Mapping[str, str]) -> Analysis:
+    def day(
+        self,
+        day: date,
+        events: Iterable[Sample],
+        last_seen: Mapping[str, str],
+        silences: Silences = NO_SILENCES,
+    ) -> Analysis:
         """Return the rebalances and incidents that are over by the end of a day.
 
-        ``last_seen`` has the time of each agent's last record by then (RFC 3339). Behind days that
-        nobody recorded, what was open before them is counted first: it lasts to its last record.
+        ``last_seen`` has the time of each agent's last record by then (RFC 3339), ``silences`` the
+        spans without one. Behind days that nobody recorded, what was open before them is counted
+        first: it lasts to its last record.
         """
-        before = self.carried.day
+        before, self._silences = self.carried.day, silences
         if before is None or day <= day_after(before):
             return self._advance(day, events, last_seen)
         over, incident_of = self._advance(day_after(before), (), {}), self.incident_of
@@ -242,7 +251,7 @@ class GroupDays:
         self.offsets = steady_offsets(carried.offsets)
         records = [*carried.records, *correct_times(events, self.offsets)]
         known = carried.clock_steps
-        analysis = analyze_records(records, last_seen, known)
+        analysis = analyze_records(records, last_seen, known, self._silences)
         counted = carried.counted_to, carried.counted_id
         new = [each for each in analysis.rebalances if _order(each) > counted]
         steady = steady_offsets(remember_offsets(carried.offsets, self._measure(new)))
@@ -250,24 +259,27 @@ class GroupDays:
             return records, analysis
         self.offsets = steady
         records = [*carried.records, *correct_times(events, steady)]
-        return records, analyze_records(records, last_seen, known)
+        return records, analyze_records(records, last_seen, known, self._silences)
 
     def _measure(self, rebalances: Iterable[ExplainedRebalance]) -> Mapping[str, Sequence[float]]:
         return measure_offsets((each.round for each in rebalances), self.offsets)
 
 
 def analyze_records(
-    records: Iterable[Sample], last_seen: Mapping[str, str], clocks: Iterable[ClockStep] = ()
+    records: Iterable[Sample],
+    last_seen: Mapping[str, str],
+    clocks: Iterable[ClockStep] = (),
+    silences: Silences = NO_SILENCES,
 ) -> Analysis:
     """Return the rebalances and incidents of one group; its records may come in any order.
 
     ``last_seen`` has the time of each agent's last record (RFC 3339), ``clocks`` the steps of
-    clocks that older records have shown.
+    clocks that older records have shown, ``silences`` those of agents.
     """
     in_order = sorted(records, key=_place)
     agents = {record.agent for record in in_order}
     alive = [_presence_record(agent, last_seen[agent]) for agent in agents if agent in last_seen]
-    return analyze([*in_order, *alive], clocks=clocks)
+    return analyze([*in_order, *alive], clocks=clocks, silences=silences)
 
 
 def _is_near(started_at: float, counted_at: float | None) -> bool:

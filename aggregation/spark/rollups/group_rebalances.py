@@ -4,18 +4,19 @@ Theory of operation. Rules and code are those of `explain` (`aggregation.inciden
 Python worker gets each group's events as one Arrow table and analyzes them: once
 (`group_rebalances`), or day by day for rollups (`explain_by_day`). What is open at midnight waits
 for the next day (`GroupDays`), so a day costs only its own events. Periodic samples are most of the
-data and stay outside. They give each agent's watermark (`agents_last_seen`), and the status of a
-member whose episode has no end (`last_samples`).
+data and stay outside. They give each agent's watermark and silences (`agents_last_seen`,
+`agents_silences`), and the status of a member whose episode has no end or whose agent was silent
+(`last_samples`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -23,6 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from aggregation.incidents.incidents import Analysis
 from aggregation.incidents.model import Incident
 from aggregation.rebalances.rebalances import ExplainedRebalance
+from aggregation.rebalances.silences import NO_SILENCES, Silences, find_silences
 from aggregation.spark.rollups.clock_offsets import (
     NO_OFFSETS,
     NO_STEPS,
@@ -44,6 +46,7 @@ from aggregation.spark.rollups.daily_rebalances import (
 from aggregation.spark.rollups.group_changes import CHANGE, find_group_changes
 from aggregation.spark.rollups.group_shape import change_rows_of
 from aggregation.spark.rollups.incident_rows import INCIDENT, incident_row, plan_of
+from aggregation.spark.rollups.rollups import SLOT_COLUMNS, SLOTS_OF_A_COLUMN
 from aggregation.spark.session.workers import map_groups, map_pairs
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope
 
@@ -168,12 +171,55 @@ def agents_last_seen(records: DataFrame) -> LastSeen:
     return found
 
 
-def last_samples(samples: DataFrame, open_episodes: DataFrame) -> DataFrame:
-    """Return a member's last periodic sample of a day at whose end it has an open episode."""
+def agents_silences(seen: DataFrame) -> Silences:
+    """Return the silences of agents that write periodic samples, from `rollups.timestamps`.
+
+    An agent that has no record at the begin of the first day was silent until its first one.
+    """
+    sums = [F.bit_or(name).alias(name) for name in SLOT_COLUMNS]
+    rows = seen.groupBy("agent", "day").agg(*sums, F.bool_or("is_sampled").alias("is_sampled"))
+    slots: dict[str, list[int]] = {}
+    sampled: set[str] = set()
+    days: set[int] = set()
+    for row in rows.collect():
+        first = row.day.toordinal() * SLOTS_OF_A_DAY - _EPOCH_SLOT
+        days.add(first)
+        slots.setdefault(row.agent or "", []).extend(first + each for each in _slots_of(row))
+        if row.is_sampled:
+            sampled.add(row.agent or "")
+    begin = min(days, default=0)
+    return {
+        agent: silences
+        for agent in sampled
+        if (silences := find_silences(slots[agent], begin=begin))
+    }
+
+
+def _slots_of(row: Row) -> Iterator[int]:
+    for name, first in SLOT_COLUMNS.items():
+        bits = row[name] or 0
+        yield from (first + bit for bit in range(SLOTS_OF_A_COLUMN) if bits >> bit & 1)
+
+
+SLOTS_OF_A_DAY = 144
+_EPOCH_SLOT = date(1970, 1, 1).toordinal() * SLOTS_OF_A_DAY
+
+
+def last_samples(
+    samples: DataFrame, open_episodes: DataFrame, silent: Collection[str] = ()
+) -> DataFrame:
+    """Return a member's last periodic sample of a day at whose end it has an open episode.
+
+    Those of ``silent`` agents are returned for all members: they show who was there all the time.
+    """
     names = ("day", "agent", "cluster", "group", "scope", "client_id")
     wanted = open_episodes.withColumnRenamed("batch", "day").select(*names).distinct()
     of_members = samples.withColumn("agent", F.coalesce("agent", F.lit("")))
     found = of_members.join(F.broadcast(wanted), list(names), "left_semi")
+    if silent:
+        agents = samples.sparkSession.createDataFrame([(each,) for each in silent], "agent string")
+        of_silent = of_members.where(F.col("client_id").isNotNull())
+        found = found.unionByName(of_silent.join(F.broadcast(agents), "agent", "left_semi"))
     last = found.groupBy(*names, "host", "group_instance_id").agg(
         F.max_by(F.struct(*found.columns), "ts").alias("last")
     )
@@ -181,7 +227,11 @@ def last_samples(samples: DataFrame, open_episodes: DataFrame) -> DataFrame:
 
 
 def explain_by_day(
-    records: DataFrame, carried: DataFrame, days: Sequence[date], last_seen: LastSeen
+    records: DataFrame,
+    carried: DataFrame,
+    days: Sequence[date],
+    last_seen: LastSeen,
+    silences: Silences = NO_SILENCES,
 ) -> DataFrame:
     """Return the rebalances of some days, incidents in rows with ``of_incident``, and the state.
 
@@ -194,7 +244,7 @@ def explain_by_day(
     events = _events(records.where(F.col("day").isin(list(days))))
     before = carried.select(*GROUP, "carried")
     pairs = before.groupBy(*GROUP).cogroup(events.groupBy(*GROUP))
-    return map_pairs(pairs, _explain_days(tuple(days), last_seen), _BOTH)
+    return map_pairs(pairs, _explain_days(tuple(days), last_seen, silences), _BOTH)
 
 
 def _events(records: DataFrame) -> DataFrame:
@@ -217,7 +267,7 @@ def _rfc3339(column: str) -> Column:
 
 
 def _explain_days(
-    days: Sequence[date], last_seen: LastSeen
+    days: Sequence[date], last_seen: LastSeen, silences: Silences
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
     schema = to_arrow_schema(_BOTH)
     told_by_day = {day: last_seen_by(day, last_seen) for day in days}
@@ -232,7 +282,7 @@ def _explain_days(
             of_day = _samples(events.filter(pc.equal(events["day"], day)))
             changed = find_group_changes(day, group.carried.records, of_day)
             shapes = group.carried.shapes
-            over = group.day(day, of_day, told_by_day[day])
+            over = group.day(day, of_day, told_by_day[day], silences)
             if group.shape is not None:
                 changed += change_rows_of(day, group.shape, shapes, names | {"app": group.app})
             rows += [{"batch": day, "changed": each} for each in changed]

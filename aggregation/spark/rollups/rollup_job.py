@@ -17,6 +17,7 @@ from aggregation.spark.rollups.group_rebalances import (
     INCIDENTS,
     REBALANCES,
     agents_last_seen,
+    agents_silences,
     explain_by_day,
     last_samples,
 )
@@ -81,6 +82,7 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
     wanted = F.col("batch").isin(list(batches))
     seen = timestamps(day_range.transitions).unionByName(timestamps(day_range.samples)).persist()
     last_seen = agents_last_seen(seen.withColumnRenamed("last_at", "ts"))
+    silences = agents_silences(seen)
     transitions, files, known = day_range.transitions, day_range.files, known_clusters(seen)
     samples = day_range.samples
     if known is not None:
@@ -91,9 +93,11 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
     rest = parts(sums.where(F.col("what") == "rest"))
     older = day_range.parts.drop("batch").withColumn("day", F.lit(day_range.before))
     episodes = at_midnights(rest.unionByName(older), day_range.days, day_range.before).persist()
-    events = transitions.unionByName(last_samples(samples, select_open(episodes)))
+    events = transitions.unionByName(last_samples(samples, select_open(episodes), silences))
     groups = (
-        explain_by_day(events, day_range.carried, day_range.days, last_seen).where(wanted).persist()
+        explain_by_day(events, day_range.carried, day_range.days, last_seen, silences)
+        .where(wanted)
+        .persist()
     )
     finished = select_finished(episodes, day_range.days[-1]).where(wanted)
     singles = single(_merge(finished, doubled)).persist()

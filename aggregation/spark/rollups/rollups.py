@@ -375,9 +375,29 @@ def timestamps(records: DataFrame) -> DataFrame:
         F.count(F.lit(1)).alias("times"),
         F.bool_or(F.col("kind") == SampleKind.SAMPLE.value).alias("is_sampled"),
         F.bit_or(F.expr("shiftleft(1, hour(ts))")).alias("hours"),
+        *_slots(),
         F.min(known).alias("least_member"),
         F.max(known).alias("greatest_member"),
     )
+
+
+def _slots() -> list[Column]:
+    """Return the slots of a day with a record, a bit each (`aggregation.rebalances.silences`)."""
+    slot = F.expr("hour(ts) * 6 + minute(ts) div 10")
+    return [
+        F.bit_or(
+            F.when(
+                slot.between(first, first + SLOTS_OF_A_COLUMN - 1),
+                F.call_function("shiftleft", F.lit(1).cast("bigint"), (slot - first).cast("int")),
+            )
+        ).alias(name)
+        for name, first in SLOT_COLUMNS.items()
+    ]
+
+
+SLOTS_OF_A_COLUMN = 48
+SLOT_COLUMNS = {f"slots_{first}": first for first in range(0, 144, SLOTS_OF_A_COLUMN)}
+"""Columns of `timestamps` with the slots of a day, by the first slot of each."""
 
 
 def _sums(*columns: str) -> list[Column]:

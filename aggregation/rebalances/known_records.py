@@ -1,0 +1,69 @@
+"""Records of any number of agents, made ready for an explanation. Pure.
+
+One place, so that report, `explain` and live views have the same rebalances: one identity a member,
+times by the clocks of most members, and an end for each episode that nobody ends any more.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from aggregation.rebalances.clock_steps import ClockStep, Doubt, correct_clock_steps
+from aggregation.rebalances.identities import unify_identities
+from aggregation.rebalances.lost_episodes import end_lost_episodes
+from aggregation.rebalances.moved_groups import end_moved_episodes
+from aggregation.rebalances.silences import Silences, read_silences
+from aggregation.rebalances.wrong_times import correct_wrong_times
+from metrics.model.sample import Sample, parse_time
+
+Watermark = Callable[[str], float]
+"""Up to when an agent has told all that it saw (Unix seconds)."""
+
+
+class KnownRecords(NamedTuple):
+    """Records as they are explained."""
+
+    records: Sequence[Sample]
+    heard: Mapping[str, float]
+    """When each agent was last heard of (Unix seconds)."""
+    now: float
+    """An open rebalance lasts until then (Unix seconds)."""
+    silences: Silences
+    clock_steps: Sequence[ClockStep]
+    """Steps of clocks that are taken out of all times."""
+    doubts: Sequence[Doubt]
+    """Steps of clocks that later records may prove."""
+
+
+def prepare_records(
+    records: Iterable[Sample],
+    watermark: Watermark | None = None,
+    now: float | None = None,
+    *,
+    clocks: Iterable[ClockStep] = (),
+    silences: Silences | None = None,
+) -> KnownRecords:
+    """Return records of all groups as they are explained; repeated ones count once.
+
+    An agent has told at least what is up to its last record, or ``watermark`` knows more. ``now``
+    is Unix seconds, by default the latest of these times. ``clocks`` are steps of clocks that older
+    records have shown. ``silences`` are those of agents; by default the records show them.
+    """
+    unified = unify_identities(records)
+    silences = read_silences(unified) if silences is None else silences
+    steady = correct_clock_steps(unified, clocks)
+    heard = last_heard(steady.records, watermark)
+    now = max(heard.values(), default=0.0) if now is None else now
+    ended = end_moved_episodes(correct_wrong_times(steady.records))
+    known = end_lost_episodes(ended, heard, now)
+    return KnownRecords(known, heard, now, silences, steady.steps, steady.doubts)
+
+
+def last_heard(records: Iterable[Sample], watermark: Watermark | None = None) -> dict[str, float]:
+    """Return when each agent was last heard of (Unix seconds)."""
+    latest: dict[str, str] = {}
+    for record in records:
+        latest[record.agent] = max(record.ts, latest.get(record.agent, ""))
+    heard = {agent: parse_time(ts) for agent, ts in latest.items()}
+    if watermark is None:
+        return heard
+    return {agent: max(at, watermark(agent)) for agent, at in heard.items()}
