@@ -30,8 +30,11 @@ def shown(url: str, folder: Path, *, dark: bool = False) -> tuple[str, bytes]:
     return dom, picture.read_bytes()
 
 
-def sideways(page: str, folder: Path) -> list[str]:
-    """Return which elements of a page would have to be scrolled sideways in a window on a desk.
+DESK_PX, TELEPHONE_PX = 1200, 400
+
+
+def sideways(page: str, folder: Path, width_px: int = DESK_PX) -> list[str]:
+    """Return which elements of a page would have to be scrolled sideways in a window.
 
     A script measures them in a copy, whose own policy would not let it.
     """
@@ -39,7 +42,8 @@ def sideways(page: str, folder: Path) -> list[str]:
     copy.write_text(
         re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page) + _MEASURE
     )
-    dom = _run(copy.as_uri(), folder, False, "--dump-dom")
+    size = f"--window-size={width_px},1400"
+    dom = _run(copy.as_uri(), folder, False, size, "--dump-dom")
     _, _, found = dom.partition('data-sideways="')
     assert found, "the script did not run"
     return found.partition('"')[0].split()
@@ -48,7 +52,8 @@ def sideways(page: str, folder: Path) -> list[str]:
 _MEASURE = """<script>
 document.body.dataset.sideways = [...document.querySelectorAll("html, section, figure, .wide")]
   .filter(one => one.scrollWidth > one.clientWidth)
-  .map(one => one.closest("section")?.id ?? one.tagName).join(" ");
+  .map(one => [one.tagName == "FIGURE" ? "figure:" : "", one.closest("section")?.id ?? one.tagName])
+  .map(parts => parts.join("")).join(" ");
 </script>"""
 
 

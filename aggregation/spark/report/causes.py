@@ -3,13 +3,12 @@
 from collections import Counter
 from datetime import timedelta
 
-from aggregation.spark.report.plot import GAP, canvas, count_axis
+from aggregation.spark.report.plot import GAP, canvas, count_axis, most_days
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
 _SLOTS = 12
 """Bars of fewer days are not drawn wider than bars of this many days."""
-_TICKS = 10
 
 QUERY = """
 SELECT date_sub($last, $step * (CAST(floor(datediff($last, day) / $step) AS INT) + 1) - 1)
@@ -41,7 +40,7 @@ def chart(rows: Rows) -> Chart | None:
         floor = [below + height for below, height in zip(floor, heights, strict=True)]
     margin = max(0.6, (_SLOTS - len(days)) / 2)
     axes.set_xlim(-margin, len(days) - 1 + margin)
-    shown = range(0, len(days), len(days) // _TICKS + 1)
+    shown = range(0, len(days), len(days) // most_days() + 1)
     axes.set_xticks(list(shown), [f"{days[n]:%-d %b}" for n in shown])
     count_axis(axes.yaxis)
     axes.grid(axis="y")

@@ -107,7 +107,7 @@ def sentences(
     ``days_without`` is the number of days without a record of any agent.
     """
     candidates = [
-        (_totals(tables, period, news), "groups"),
+        (_totals(tables, period), "groups"),
         *((text, "news") for text in _other_changes(news)),
         (_causes(tables), "kinds"),
         (_durations(tables), "durations"),
@@ -198,15 +198,23 @@ def _total(tables: Tables) -> int:
     return sum(row["rebalances"] for row in tables["groups"])
 
 
-def _totals(tables: Tables, period: Period, news: Sequence[News]) -> str | None:
+def _totals(tables: Tables, period: Period) -> str | None:
     rows = tables["groups"]
     if not rows:
         return None
-    unplanned = count_incidents(tables, "unplanned")
-    counts = "" if _first_change(news) is None else f"{count(unplanned, 'unplanned incident')} and "
     lost = format_seconds(sum(row["lost_s"] for row in rows))
     total = count(_total(tables), "rebalance")
-    return f"{counts}{total} {format_days(period)} cost members {lost}."
+    return f"{total} {format_days(period)} cost members {lost}{_of_unplanned(tables)}."
+
+
+def _of_unplanned(tables: Tables) -> str:
+    """Return the part of the cost that nobody wanted, for a sentence."""
+    number = count_incidents(tables, "unplanned")
+    kinds = [row for row in tables["kinds"] if row["plan"] == "unplanned"]
+    lost_s = sum_known(kinds, "lost_s")
+    if not number or lost_s is None:
+        return ""
+    return f", {format_seconds(lost_s)} of it in {count(number, 'unplanned incident')}"
 
 
 def _other_changes(news: Sequence[News]) -> list[str]:
@@ -224,7 +232,8 @@ def _causes(tables: Tables) -> str | None:
         return None
     row = rows[0]
     of_all = count_incidents(tables, "unplanned")
-    return f"The costliest unplanned cause was {row['kind']} ({row['incidents']:,} of {of_all:,})."
+    number = f"{row['incidents']:,} of {count(of_all, 'unplanned incident')}"
+    return f"The costliest unplanned cause was {row['kind']}: {number}, {cost_of(row)}."
 
 
 def _durations(tables: Tables) -> str | None:

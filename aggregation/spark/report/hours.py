@@ -2,7 +2,7 @@
 
 from matplotlib.colors import LinearSegmentedColormap
 
-from aggregation.spark.report.plot import canvas
+from aggregation.spark.report.plot import canvas, most_ticks
 from aggregation.spark.report.section import Chart, Rows, Section
 from aggregation.spark.rollups.preaggregations import PreAggregation
 from metrics.model.palette import AMOUNTS
@@ -42,7 +42,8 @@ def chart(rows: Rows) -> Chart | None:
     axes.set_yticks(range(len(_DAYS)), _DAYS)
     axes.set_ylim(len(_DAYS) - 0.4, -0.6)
     axes.set_xlim(0, _HOURS)
-    axes.set_xticks(range(0, _HOURS + 1, 3), [f"{hour}:00" for hour in range(0, _HOURS + 1, 3)])
+    shown = range(0, _HOURS + 1, _HOURS // (most_ticks() + 1))
+    axes.set_xticks(shown, [f"{hour}:00" for hour in shown])
     at = f"{_DAYS[most['weekday']]} {most['hour']}:00"
     return Chart(figure, f"Unplanned rebalances by hour; most on {at}: {most['unplanned']:,}.")
 

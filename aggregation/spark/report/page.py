@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from aggregation.spark.report.headline import Sentence, cost_of, count, format_days
-from aggregation.spark.report.plot import format_seconds, plain, readable, style, svg
+from aggregation.spark.report.plot import NARROW, WIDE, format_seconds, plain, readable, style, svg
 from aggregation.spark.report.report import Report
 from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key, subject
 from aggregation.spark.report.share import format_share
@@ -240,14 +240,17 @@ def _place(section: Section, row: Row, places: set[str]) -> str:
 
 
 def _figure(section: Section, rows: Rows, report: Report) -> Markup:
+    """Return a section's figure, drawn for a wide and for a narrow screen: one of them is shown."""
     if not rows:
         return Markup()
-    with style(section.name):
-        draw = section.marked_chart
-        chart = section.chart(rows) if draw is None else draw(rows, report.marks)
-        if chart is None:
-            return Markup()
-        drawing = Markup(svg(chart.figure, section.name, plain(chart.alt)))  # noqa: S704 - own SVG
+    drawing, draw = Markup(), section.marked_chart
+    for kind, shape in (("at-wide", WIDE), ("at-narrow", NARROW)):
+        name = f"{section.name}-{kind}"
+        with style(name, shape):
+            chart = section.chart(rows) if draw is None else draw(rows, report.marks)
+            if chart is None:
+                return Markup()
+            drawing += Markup(svg(chart.figure, name, plain(chart.alt), kind))  # noqa: S704 - own
     legend = Markup().join(_swatch(key) for key in chart.legend)
     notes = Markup().join(Markup("<li>{}</li>").format(readable(note, 120)) for note in chart.notes)
     marks = Markup('<ol class="marks">{}</ol>').format(notes) if chart.notes else Markup()

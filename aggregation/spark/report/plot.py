@@ -8,9 +8,10 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from html import escape
 from io import StringIO
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -24,13 +25,26 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
-WIDTH_IN = 9.2
-ROW_IN = 0.34
+
+class Shape(NamedTuple):
+    """Room of a figure: its text is as large in each."""
+
+    width_in: float
+    ticks: int
+    """Most ticks along the width."""
+    label_chars: int
+    """Most characters of a label at its side."""
+
+
 LABEL_MAX_CHARS = 47
+WIDE = Shape(9.2, 7, LABEL_MAX_CHARS)
+NARROW = Shape(4.6, 4, 22)
+"""Of a telephone's screen, about 340 px beside the margins."""
+_shape = ContextVar("shape", default=WIDE)
+ROW_IN = 0.34
 TOP = 12
 """Limit of groups or members in a plot; the table has them all."""
 
-_TICKS = 7
 _MANY_H = 100
 _STEPS_S = (
     *(0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800),
@@ -69,23 +83,37 @@ _STYLE: Any = {
 
 
 @contextmanager
-def style(salt: str) -> Iterator[None]:
+def style(salt: str, shape: Shape = WIDE) -> Iterator[None]:
     """Draw in the report's style; ``salt`` makes the ids of two figures different."""
-    with warnings.catch_warnings(), mpl.rc_context(_STYLE):
-        mpl.rcParams["svg.hashsalt"] = salt
-        warnings.simplefilter("ignore", UserWarning)  # glyphs that this machine's font lacks
-        yield
+    before = _shape.set(shape)
+    try:
+        with warnings.catch_warnings(), mpl.rc_context(_STYLE):
+            mpl.rcParams["svg.hashsalt"] = salt
+            warnings.simplefilter("ignore", UserWarning)  # glyphs that this machine's font lacks
+            yield
+    finally:
+        _shape.reset(before)
+
+
+def most_ticks() -> int:
+    """Return how many ticks have room along the width of a figure."""
+    return _shape.get().ticks
+
+
+def most_days() -> int:
+    """Return the same for labels as short as a day's."""
+    return most_ticks() * 10 // 7
 
 
 def canvas(height_in: float) -> tuple[Figure, Axes]:
     """Return an empty figure of the page's width."""
-    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    figure = Figure(figsize=(_shape.get().width_in, height_in), layout="constrained")
     return figure, figure.add_subplot()
 
 
 def canvas_of_two(height_in: float) -> tuple[Figure, tuple[Axes, Axes]]:
     """Return an empty figure with two axes above each other and a common x axis below both."""
-    figure = Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
+    figure = Figure(figsize=(_shape.get().width_in, height_in), layout="constrained")
     above = figure.add_subplot(2, 1, 1)
     below = figure.add_subplot(2, 1, 2, sharex=above)
     above.tick_params(labelbottom=False)
@@ -95,7 +123,9 @@ def canvas_of_two(height_in: float) -> tuple[Figure, tuple[Axes, Axes]]:
 def bars(labels: Sequence[str]) -> tuple[Figure, Axes]:
     """Return a figure for horizontal bars, the first on top, and a grid along the values."""
     figure, axes = canvas(0.75 + ROW_IN * len(labels))
-    axes.set_yticks(range(len(labels)), [readable(label) for label in labels])
+    axes.set_yticks(
+        range(len(labels)), [readable(label, _shape.get().label_chars) for label in labels]
+    )
     axes.set_ylim(len(labels) - 0.45, -0.55)
     axes.grid(axis="x")
     return figure, axes
@@ -103,8 +133,9 @@ def bars(labels: Sequence[str]) -> tuple[Figure, Axes]:
 
 def time_axis(axes: Axes, longest_s: float) -> None:
     """Put the ticks of a linear axis from 0 at round times: at 15 min, not at 16.7."""
-    step = next((s for s in _STEPS_S if longest_s / s <= _TICKS), _STEPS_S[-1])
-    axes.xaxis.set_major_locator(MaxNLocator(_TICKS) if longest_s < 1 else MultipleLocator(step))
+    ticks = most_ticks()
+    step = next((s for s in _STEPS_S if longest_s / s <= ticks), _STEPS_S[-1])
+    axes.xaxis.set_major_locator(MaxNLocator(ticks) if longest_s < 1 else MultipleLocator(step))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
 
 
@@ -118,7 +149,7 @@ def log_time_axis(axes: Axes) -> None:
 
 def count_axis(axis: Axis) -> None:
     """Put ticks at whole numbers, with separated thousands."""
-    axis.set_major_locator(MaxNLocator(_TICKS, integer=True))
+    axis.set_major_locator(MaxNLocator(most_ticks(), integer=True))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
@@ -147,8 +178,8 @@ def plain(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def svg(figure: Figure, name: str, alt: str) -> str:
-    """Return the figure as an inline SVG element that scales with the page."""
+def svg(figure: Figure, name: str, alt: str, kind: str) -> str:
+    """Return the figure as an inline SVG element of class ``kind`` that scales with the page."""
     out = StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     text = out.getvalue()
@@ -159,4 +190,6 @@ def svg(figure: Figure, name: str, alt: str) -> str:
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
     for colour, variable in _VARIABLES.items():
         text = text.replace(colour, f"var({variable})")
-    return text.replace("<svg", f'<svg role="img" aria-label="{escape(alt, quote=True)}"', 1)
+    return text.replace(
+        "<svg", f'<svg class="{kind}" role="img" aria-label="{escape(alt, quote=True)}"', 1
+    )

@@ -6,12 +6,11 @@ from datetime import date, timedelta
 from matplotlib.axes import Axes
 
 from aggregation.spark.report.kinds import PLAN_COLOURS, plan_keys
-from aggregation.spark.report.plot import ACCENT, INK, canvas_of_two, count_axis
+from aggregation.spark.report.plot import ACCENT, INK, canvas_of_two, count_axis, most_days
 from aggregation.spark.report.section import Chart, Mark, Row, Rows, Section
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
 _SLOTS = 12
-_TICKS = 10
 _MARKS = 8
 """More marks would hide the days."""
 
@@ -43,7 +42,7 @@ def chart(rows: Rows, marks: Sequence[Mark] = ()) -> Chart | None:
     shown = [mark for mark in marks if first <= mark.day < last + step][:_MARKS]
     for number, mark in enumerate(shown, start=1):
         _draw_mark(panels, (mark.day - first) / step, str(number))
-    ticks = range(0, len(days), len(days) // _TICKS + 1)
+    ticks = range(0, len(days), len(days) // most_days() + 1)
     panels[-1].set_xticks(list(ticks), [f"{days[n]:%-d %b}" for n in ticks])
     totals = ", ".join(
         f"{sum(row['incidents'] for row in rows if row['plan'] == plan):,} {plan}"

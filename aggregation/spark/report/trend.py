@@ -1,6 +1,6 @@
 """Weeks, each with the change against the week before."""
 
-from aggregation.spark.report.plot import ACCENT, canvas, count_axis
+from aggregation.spark.report.plot import ACCENT, canvas, count_axis, most_days
 from aggregation.spark.report.section import Chart, Key, Rows, Section
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
@@ -44,7 +44,7 @@ def chart(rows: Rows) -> Chart | None:
     weeks = rows[::-1]
     heights = [row["rebalances"] for row in weeks]
     axes.bar(range(len(weeks)), heights, 0.8, color=ACCENT, alpha=0.85)
-    step = len(weeks) // 12 + 1
+    step = len(weeks) // most_days() + 1
     ticks = range(0, len(weeks), step)
     axes.set_xticks(list(ticks), [f"{weeks[n]['week']:%-d %b}" for n in ticks])
     count_axis(axes.yaxis)

@@ -37,7 +37,7 @@ from tests.agent.web.pages.axe import findings
 from tests.aggregation.spark import oracle
 from tests.aggregation.spark.conftest import table_of
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client, Fleet, fleet, rebalance
-from tests.browser import shown, sideways
+from tests.browser import TELEPHONE_PX, shown, sideways
 from tests.devtools import browser
 
 pytestmark = pytest.mark.spark
@@ -436,3 +436,6 @@ def test_page_stays_within_bounds(reports: Reports, tmp_path: Path, groups: int)
     assert len(page) < PAGE_MAX_CHARS
     assert page.count("<tr") <= (len(SECTIONS) + 2) * (ROWS_SHOWN + 1) + 20
     assert sideways(page, tmp_path) == []
+    narrow = sideways(page, tmp_path, TELEPHONE_PX)
+    assert not [each for each in narrow if each == "HTML" or each.startswith("figure:")]
+    assert page.count('class="at-narrow"') == page.count('class="at-wide"') > 5

@@ -13,8 +13,8 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 /**
  * A consumer that reports its events with their times, as librdkafka_member.py does. Its own properties: driver.topics,
  * work.s (how long it works between two polls on average, once it has partitions), record.s (how long it works on
- * each record) and start.at (Unix seconds: the time of its first poll; Java has started by then). Its one command is
- * close.
+ * each record) and hold (Java starts, reports that it is ready, and makes its consumer at the command join). Its other
+ * command is close.
  */
 public final class MemberDriver {
     public static void main(String[] arguments) throws Exception {
@@ -22,12 +22,15 @@ public final class MemberDriver {
         String topic = Driver.take(properties, "driver.topics", "");
         long workMs = Math.round(1000 * Double.parseDouble(Driver.take(properties, "work.s", "0")));
         long recordMs = Math.round(1000 * Double.parseDouble(Driver.take(properties, "record.s", "0")));
-        double startAt = Double.parseDouble(Driver.take(properties, "start.at", "0"));
+        boolean hold = Boolean.parseBoolean(Driver.take(properties, "hold", "false"));
         Driver driver = new Driver();
         driver.listen();
+        if (hold) {
+            report("ready", "");
+            while (driver.next(1000) == null) {}
+        }
         StringDeserializer text = new StringDeserializer();
         KafkaConsumer<String, String> consumer = new KafkaConsumer<>(properties, text, text);
-        Thread.sleep(Math.max(0, Math.round(1000 * startAt) - System.currentTimeMillis()));
         consumer.subscribe(Arrays.asList(topic), new Listener());
         Random chance = new Random();
         long pauseMs = 0;
