@@ -30,7 +30,8 @@ def test_static_membership_avoids_what_it_promises(cache: Path, tmp_path: Path) 
     "scene", [*SCENES, *FURTHER], ids=lambda scene: scene.name.replace(" ", "-")
 )
 def test_prediction_holds(scene: Scene, cache: Path, tmp_path: Path) -> None:
-    assert backtest(scene, tmp_path, cache).faults == []
+    found = backtest(scene, tmp_path, cache)
+    assert found.faults == [], render([found], "")
 
 
 def test_paused_member_reads_nothing() -> None:
