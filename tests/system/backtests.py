@@ -663,11 +663,11 @@ happened; 109.8 s and 156.6 s). Their logs show why: what is left is the time th
 away, and Java took 3 to 17 s of it to start, on a busy machine, and not the same in two runs. With
 the times for which members were away in the second runs the rule has 31.8 s and 153.3 s. So the
 rule stays; a proposal now has the time that it leaves unread as a part of its price, more if
-restarts take longer. Two things were wrong. The scene let Java start while its member was away: now
-the next process has started before the old one stops. And the rule did not know the members' session
-timeout of 10 s, which every join shows, as only expired members had it: it proposed 45 s. So the
-first row of the table above would have 10 s now. A third run, four members that were away for 3, 8
-and 14 s more than that, had no proposal: the others had the partitions sooner.
+restarts take longer. Two things were wrong. The scene let Java start while its member was away:
+now the next process has started before the old one stops. And the rule did not know the members'
+session timeout of 10 s, which every join shows, as only expired members had it: it proposed 45 s.
+So the first row of the table above would have 10 s now. A third run, four members that were away
+for 3, 8 and 14 s more than that, had no proposal: the others had the partitions sooner.
 
 All scenes with other numbers that `FURTHER` lists, played once by the field test's code, on a
 machine that ran Spark beside them:
@@ -676,15 +676,15 @@ machine that ran Spark beside them:
 |---|--:|--:|--:|--:|--:|--:|---|
 | KIP-848 for classic, three members that work 3 s | 12 | 12 | 12 | 59.5 s | 44.9 s | 53.5 s | yes |
 | KIP-848 for classic, eight members that work 1 s | 12 | 12 | 12 | 135.9 s | 8.6 s | 6.9 s | yes |
-| cooperative for eager, six librdkafka members, 1 s | 12 | 12 | 12 | 26.5 s | 5.3 s | 8.0 s | no |
-| cooperative for eager, six Java members, 1 s | 12 | 12 | 12 | 89.6 s | 23.3 s | 22.8 s | yes |
-| cooperative for eager, three Java members, 4 s | 12 | 12 | 12 | 270.5 s | 158.4 s | 200.3 s | yes |
-| cooperative for eager, eight Java members, 0.5 s | 12 | 12 | 12 | 57.1 s | 14.5 s | 13.2 s | yes |
+| cooperative for eager, 6 librdkafka members, 1 s | 12 | 12 | 12 | 26.5 s | 5.3 s | 8.0 s | no |
+| cooperative for eager, 6 Java members, 1 s | 12 | 12 | 12 | 89.6 s | 23.3 s | 22.8 s | yes |
+| cooperative for eager, 3 Java members, 4 s | 12 | 12 | 12 | 270.5 s | 158.4 s | 200.3 s | yes |
+| cooperative for eager, 8 Java members, 0.5 s | 12 | 12 | 12 | 57.1 s | 14.5 s | 13.2 s | yes |
 | fewer records a poll, half full | 2 | 0 | 0 | 20.8 s | 0.0 s | 0.0 s | yes |
 | fewer records a poll, a third full | 2 | 0 | 0 | 16.4 s | 0.0 s | 0.0 s | yes |
 | session timeout, one member frozen four times | 8 | 0 | 0 | 139.1 s | 68.8 s | 64.3 s | yes |
 | static membership, Java, away for 2, 5 and 16 s | 5 | 0 | 0 | 94.3 s | 54.8 s | 54.4 s | yes |
-| the same with the timeout now, 10 s: one is too late | 5 | 2 | 2 | 102.1 s | 79.5 s | 85.2 s | yes |
+| the same with a timeout of 10 s: one is too late | 5 | 2 | 2 | 102.1 s | 79.5 s | 85.2 s | yes |
 
 The one that missed is small: 2.7 s, where 2 s are allowed. The last two have the same times away in
 both runs. Partitions of the late member wait for the timeout, and then as before.

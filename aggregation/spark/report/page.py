@@ -15,9 +15,18 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from aggregation.spark.report.headline import Sentence, cost_of, count, format_days
-from aggregation.spark.report.plot import NARROW, WIDE, format_seconds, plain, readable, style, svg
+from aggregation.spark.report.plot import (
+    NARROW,
+    WIDE,
+    Shape,
+    format_seconds,
+    plain,
+    readable,
+    style,
+    svg,
+)
 from aggregation.spark.report.report import Report
-from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key, subject
+from aggregation.spark.report.section import Chart, Key, Row, Rows, Section, cause_key, subject
 from aggregation.spark.report.share import format_share
 from metrics.model.status import BY_LABEL
 
@@ -241,22 +250,28 @@ def _place(section: Section, row: Row, places: set[str]) -> str:
 
 def _figure(section: Section, rows: Rows, report: Report) -> Markup:
     """Return a section's figure, drawn for a wide and for a narrow screen: one of them is shown."""
-    if not rows:
+    drawn = _draw(section, rows, report, "at-wide", WIDE) if rows else None
+    narrow = None if drawn is None else _draw(section, rows, report, "at-narrow", NARROW)
+    if drawn is None or narrow is None:
         return Markup()
-    drawing, draw = Markup(), section.marked_chart
-    for kind, shape in (("at-wide", WIDE), ("at-narrow", NARROW)):
-        name = f"{section.name}-{kind}"
-        with style(name, shape):
-            chart = section.chart(rows) if draw is None else draw(rows, report.marks)
-            if chart is None:
-                return Markup()
-            drawing += Markup(svg(chart.figure, name, plain(chart.alt), kind))  # noqa: S704 - own
+    chart, drawing = drawn
     legend = Markup().join(_swatch(key) for key in chart.legend)
     notes = Markup().join(Markup("<li>{}</li>").format(readable(note, 120)) for note in chart.notes)
     marks = Markup('<ol class="marks">{}</ol>').format(notes) if chart.notes else Markup()
-    return Markup('<figure tabindex="0">{}<ul class="legend">{}</ul>{}</figure>').format(
-        drawing, legend, marks
+    return Markup('<figure tabindex="0">{}{}<ul class="legend">{}</ul>{}</figure>').format(
+        drawing, narrow[1], legend, marks
     )
+
+
+def _draw(
+    section: Section, rows: Rows, report: Report, kind: str, shape: Shape
+) -> tuple[Chart, Markup] | None:
+    draw, name = section.marked_chart, f"{section.name}-{kind}"
+    with style(name, shape):
+        chart = section.chart(rows) if draw is None else draw(rows, report.marks)
+        if chart is None:
+            return None
+        return chart, Markup(svg(chart.figure, name, plain(chart.alt), kind))  # noqa: S704 - own
 
 
 def _swatch(key: Key) -> Markup:

@@ -178,7 +178,7 @@ def plain(text: str) -> str:
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def svg(figure: Figure, name: str, alt: str, kind: str) -> str:
+def svg(figure: Figure, name: str, alt: str, kind: str = "") -> str:
     """Return the figure as an inline SVG element of class ``kind`` that scales with the page."""
     out = StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
