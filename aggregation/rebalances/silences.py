@@ -34,7 +34,7 @@ _AS_NEW = {None, RebalanceStatus.NONE, RebalanceStatus.NEW_MEMBER, RebalanceStat
 """Codes of a member that joins: it may have been away. None is the end of an episode."""
 
 
-class Silence(NamedTuple):
+class SilentSpan(NamedTuple):
     """A span (Unix seconds) without a record of an agent, between two slots that have some."""
 
     since: float
@@ -47,12 +47,12 @@ class Silence(NamedTuple):
         return self.since <= at < self.until + SLOT_S
 
 
-Silences = Mapping[str, Sequence[Silence]]
+Silences = Mapping[str, Sequence[SilentSpan]]
 """By agent, in the order of time."""
 NO_SILENCES: Silences = MappingProxyType({})
 
 
-def find_silences(slots: Iterable[int], begin: int | None = None) -> list[Silence]:
+def find_silences(slots: Iterable[int], begin: int | None = None) -> list[SilentSpan]:
     """Return the silences between slots, which are numbers of `SLOT_S` since the epoch.
 
     An agent's usual distance of slots is the median one, so one that samples hourly is not silent
@@ -67,7 +67,7 @@ def find_silences(slots: Iterable[int], begin: int | None = None) -> list[Silenc
 
 def select_silences(
     holes: Sequence[tuple[int, int]], regular: int, first: Sequence[tuple[int, int]] = ()
-) -> list[Silence]:
+) -> list[SilentSpan]:
     """Return the long ones of an agent's holes, which are pairs of slots with none between.
 
     There are ``regular`` pairs without a hole. ``first`` are holes that tell nothing of its usual
@@ -75,7 +75,7 @@ def select_silences(
     """
     usual = median([*[1] * min(regular, len(holes) + 1), *(b - a for a, b in holes)] or [1])
     return [
-        Silence(before * SLOT_S, after * SLOT_S)
+        SilentSpan(before * SLOT_S, after * SLOT_S)
         for before, after in [*first, *holes]
         if after - before >= _HOLE * usual
     ]
@@ -138,7 +138,7 @@ class Witnesses:
                 return shown is None or parse_time(shown.ts) > until
         return False
 
-    def _silence_at(self, agent: str, at: float) -> Silence | None:
+    def _silence_at(self, agent: str, at: float) -> SilentSpan | None:
         return next((each for each in self._silences.get(agent, ()) if each.covers(at)), None)
 
     @cached_property

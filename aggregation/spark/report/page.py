@@ -18,7 +18,7 @@ from aggregation.spark.report.headline import Sentence, cost_of, count, format_d
 from aggregation.spark.report.plot import (
     NARROW,
     WIDE,
-    Shape,
+    FigureRoom,
     format_seconds,
     plain,
     readable,
@@ -264,7 +264,7 @@ def _figure(section: Section, rows: Rows, report: Report) -> Markup:
 
 
 def _draw(
-    section: Section, rows: Rows, report: Report, kind: str, shape: Shape
+    section: Section, rows: Rows, report: Report, kind: str, shape: FigureRoom
 ) -> tuple[Chart, Markup] | None:
     draw, name = section.marked_chart, f"{section.name}-{kind}"
     with style(name, shape):

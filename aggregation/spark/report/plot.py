@@ -26,7 +26,7 @@ from matplotlib.ticker import (
 )
 
 
-class Shape(NamedTuple):
+class FigureRoom(NamedTuple):
     """Room of a figure: its text is as large in each."""
 
     width_in: float
@@ -37,8 +37,8 @@ class Shape(NamedTuple):
 
 
 LABEL_MAX_CHARS = 47
-WIDE = Shape(9.2, 7, LABEL_MAX_CHARS)
-NARROW = Shape(4.6, 4, 22)
+WIDE = FigureRoom(9.2, 7, LABEL_MAX_CHARS)
+NARROW = FigureRoom(4.6, 4, 22)
 """Of a telephone's screen, about 340 px beside the margins."""
 _shape = ContextVar("shape", default=WIDE)
 ROW_IN = 0.34
@@ -83,7 +83,7 @@ _STYLE: Any = {
 
 
 @contextmanager
-def style(salt: str, shape: Shape = WIDE) -> Iterator[None]:
+def style(salt: str, shape: FigureRoom = WIDE) -> Iterator[None]:
     """Draw in the report's style; ``salt`` makes the ids of two figures different."""
     before = _shape.set(shape)
     try:

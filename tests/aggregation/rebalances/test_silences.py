@@ -10,7 +10,7 @@ from aggregation.incidents.model import IncidentKind
 from aggregation.rebalances.departures import DepartureKind
 from aggregation.rebalances.known_records import prepare_records
 from aggregation.rebalances.rebalances import explain_known
-from aggregation.rebalances.silences import SLOT_S, Silence, find_silences, read_silences
+from aggregation.rebalances.silences import SLOT_S, SilentSpan, find_silences, read_silences
 from metrics.model.sample import Sample, SampleKind, format_time, parse_time
 from metrics.model.signals import Member, Signal
 from tests.aggregation.rebalances.test_rebalances import (
@@ -180,15 +180,15 @@ class TestGroupThatWentOn:
 
 class TestSilences:
     def test_lies_between_two_slots(self) -> None:
-        assert find_silences([1, 2, 3, 7, 8]) == [Silence(3 * SLOT_S, 7 * SLOT_S)]
+        assert find_silences([1, 2, 3, 7, 8]) == [SilentSpan(3 * SLOT_S, 7 * SLOT_S)]
         assert find_silences([5]) == []
 
     def test_agent_that_samples_hourly_is_silent_in_two_hours(self) -> None:
         assert find_silences(range(0, 60, 6)) == []
-        assert find_silences([0, 6, 12, 24, 30]) == [Silence(12 * SLOT_S, 24 * SLOT_S)]
+        assert find_silences([0, 6, 12, 24, 30]) == [SilentSpan(12 * SLOT_S, 24 * SLOT_S)]
 
     def test_has_the_ten_minutes_at_both_its_ends(self) -> None:
-        silence = Silence(600.0, 1800.0)
+        silence = SilentSpan(600.0, 1800.0)
         assert [silence.covers(at) for at in (599.9, 600.0, 2399.9, 2400.0)] == [
             False,
             True,
