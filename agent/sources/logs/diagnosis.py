@@ -66,6 +66,9 @@ _TELEGRAF = (
 _KAFKA_NODE = rb"/kafka-node/lib/|\bkafka-node:[A-Z]"
 _PATHWAY = rb"read_snapshot method with reader Kafka"
 _WATERMILL = rb"\bkafka_consumer_uuid\b"
+_GOKA = (
+    rb"\[Processor [^\]\n]{1,255}\] (?:setup generation \d|Consumer group (?:returned|cancelled))"
+)
 _FRAMEWORKS = (
     rb"\.camel\.component\.kafka|\b(?:akka|pekko)\.kafka|\bkafka\.pubsub\.|nifi\.processors\.kafka"
     rb"|io\.helidon\.messaging\.connectors\.kafka|io\.vertx\.kafka|vert\.x-kafka-consumer"
@@ -126,6 +129,7 @@ _MARKS = (
     (_TELEGRAF, f"Telegraf, whose client sarama logs no rebalance: {_WIRE}"),
     (_KAFKA_NODE, f"kafka-node, whose log shows no member of its group: {_WIRE}"),
     (_WATERMILL, f"Watermill, whose client sarama logs no rebalance: {_WIRE}"),
+    (_GOKA, f"goka, whose client sarama logs no rebalance: {_WIRE}"),
     (
         rb"consumergroup/|\[sarama\]|Rebalanced: &\{Type:|client/metadata fetch|a server: The pro",
         f"sarama, which logs no rebalance: {_WIRE}",
@@ -206,6 +210,7 @@ _CONSUMERS = re.compile(
             _FRAMEWORKS,
             _TELEGRAF,
             _WATERMILL,
+            _GOKA,
             _PATHWAY,
             _KAFKA_NODE,
             _CONNECT,

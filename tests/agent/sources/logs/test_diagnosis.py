@@ -56,6 +56,7 @@ def test_log_without_a_known_line_names_its_kind_and_the_remedy(sample: bytes) -
         (b'{"msg":"[Runner] The group is rebalancing, re-joining"}', "kafkajs"),
         (b"INFO beginning heartbeat loop", "franz-go"),
         (b"I! Loaded inputs: cpu kafka_consumer", "Telegraf"),
+        (b"09:59:40 [Processor pay] setup generation 2, claims=map[string][]int32{}", "goka"),
         (b"INFO:Enter read_snapshot method with reader Kafka", "Pathway, which wraps librdkafka"),
         (b"    at /app/node_modules/kafka-node/lib/kafkaClient.js:378:35", "kafka-node"),
         (b"GMT kafka-node:ConsumerGroup SyncGroup Response", "kafka-node"),
