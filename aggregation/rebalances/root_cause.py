@@ -76,9 +76,13 @@ def find_seen_trigger(round_: RebalanceSegments) -> Trigger | None:
 
 
 def _is_end_of_wait(step: Step, round_: RebalanceSegments) -> bool:
-    """Check that a member went after the coordinator had asked it to join this rebalance."""
+    """Check that a member went after the coordinator had asked it to join this rebalance.
+
+    A coordinator prints its own steps in their order. A client learns of them by its heartbeats.
+    """
     was_asked = step.before is RebalanceStatus.COORDINATOR_REQUESTED
-    return was_asked and step.code in _WENT and step.at - round_.started_at >= MIN_WAIT_S
+    is_in_order = step.source in BROKER_SOURCES or step.at - round_.started_at >= MIN_WAIT_S
+    return was_asked and step.code in _WENT and is_in_order
 
 
 _WENT = {RebalanceStatus.DROPPED_GROUP, RebalanceStatus.UNKNOWN_MEMBER}

@@ -1092,6 +1092,20 @@ class TestKinds:
         text = f"a fenced: two processes use one instance id: {words} (FENCED_INSTANCE_ID)"
         assert summarize(answer_of(found)) == text
 
+    def test_a_member_that_expires_while_a_broker_waits_for_joins_is_no_cause(self) -> None:
+        """A coordinator prints its steps in their order, however short the time between them."""
+        d = replace(A, client_id="d", group_instance_id="d", origin="d", host="h-d")
+        asked = [raised(1, 100.0, each) for each in (A, B, C)]
+        gone = [raised(3, 100.36, B), signal(SignalKind.FAIL, 100.37, B)]
+        done = [signal(SignalKind.SYNC, 100.4, each, generation=2) for each in (A, C)]
+        came = [signal(SignalKind.JOIN, 100.0, d), signal(SignalKind.SYNC, 100.4, d, generation=2)]
+
+        seen = [*START, *asked, came[0], *gone, *done, came[1]]
+        found = analyze(records(*map(by_broker, seen))).incidents[-1]
+
+        assert (found.kind, names(found)) == (K.MEMBER_JOINED, ["d"])
+        assert went(found) == [("b", DepartureMode.EXPIRED, False)]
+
     def test_rebalance_without_a_visible_cause_is_unknown(self) -> None:
         (found,) = incidents(*round_of(2, 100.0, A, B, C))
 
