@@ -61,7 +61,7 @@ def _join_static(
 ) -> Mapping[_Member, Sequence[FleetRow]]:
     """Return the members; a static one that has come back under another client id is one.
 
-    Its name is that of the process that was active last.
+    Its name is that of the process with the last assignment: a second one of its id is refused.
     """
     latest: dict[tuple[str, str, str], list[_Member]] = defaultdict(list)
     for scope, name in members:
@@ -73,9 +73,13 @@ def _join_static(
     joined = dict(members)
     for same in several:
         rows = [row for member in same for row in joined.pop(member)]
-        last = max(same, key=lambda member: max(row.active_at for _, row in members[member]))
+        last = max(same, key=lambda member: max(map(_activity, members[member])))
         joined[last] = rows
     return joined
+
+
+def _activity(row: FleetRow) -> tuple[float, float]:
+    return row[1].synced_at, row[1].active_at
 
 
 class FleetIndex:

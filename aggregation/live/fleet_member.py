@@ -118,6 +118,8 @@ def _apply(row: FleetMember, record: Sample, at: float) -> None:
             pass
     if record.joined_ts is not None or is_unexplained(record.reason):
         row.active_at, row.left_at, row.removed = at, None, None
+    if is_unexplained(record.reason) and record.generation is not None:
+        row.synced_at, row.synced_in = at, record.generation
 
 
 def find_left_at(rows: Iterable[FleetMember]) -> float | None:

@@ -95,7 +95,8 @@ def _find_related(
 def _name_all(rows: Mapping[FleetMemberKey, FleetMember]) -> dict[FleetMemberKey, MemberName]:
     keys: list[FleetMemberKey] = []
     records: list[Sample] = []
-    by_time = sorted(rows.items(), key=lambda item: item[1].seen_at or 0.0)  # the latest name wins
+    # of two names the latest wins
+    by_time = sorted(rows.items(), key=lambda item: (item[1].seen_at or 0.0, item[0]))
     latest_at = by_time[-1][1].seen_at or 0.0
     for key, row in by_time:
         for record in _list_samples(key, row, latest_at):

@@ -153,7 +153,7 @@ class SourceMerger:
             track.generation = signal.generation
         if signal.kind not in NEUTRAL_KINDS:
             track.confirm(signal.at)
-            track.left_at, track.is_muted = None, signal.is_muted
+            track.left_at, track.removed_at, track.is_muted = None, None, signal.is_muted
         self._instances.set_reporter(consumer, signal.at)
         self._durations.touch(track.group_key)
         return out + self._transitions.apply(consumer, signal)

@@ -121,6 +121,8 @@ class Track(
     """Time of the last refused request that was recorded."""
     left_at: float | None = None
     """Time of the last leave; None when the member is back."""
+    removed_at: float | None = None
+    """Time at which its coordinator removed it; None when the member is back."""
     is_muted: bool = False
     """See `Signal.is_muted`, of the last one."""
     episode: str | None = None

@@ -321,9 +321,10 @@ class Tracker:
 
     def _is_gone(self, consumer: Consumer, now: float) -> bool:
         """Return True if a member left long ago, or is stable and has no source."""
-        left_at = consumer.track.left_at
-        if left_at is not None:
-            return now >= left_at + self._config.forget_after_s
+        track = consumer.track
+        went_at = track.removed_at if track.left_at is None else track.left_at
+        if went_at is not None:
+            return now >= went_at + self._config.forget_after_s
         is_stable = consumer.track.status is NONE and consumer.streams_follow_up.status is NONE
         return is_stable and not consumer.is_attached
 

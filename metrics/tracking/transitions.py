@@ -19,6 +19,7 @@ from metrics.model.status import RebalanceStatus
 from metrics.model.transition import transition
 from metrics.tracking.consumer import Consumer
 from metrics.tracking.group_durations import GroupDurations
+from metrics.tracking.source_traits import TRAITS
 from metrics.tracking.status_track import StatusConfig, Track
 from metrics.tracking.streams_instances import StreamsInstances
 
@@ -51,9 +52,7 @@ class Transitions:
             case SignalKind.LEAVE:
                 return self._leave(consumer, signal)
             case SignalKind.FAIL:
-                return self._refuse(consumer, signal) + self._settle(
-                    consumer, signal, Outcome.FAILED
-                )
+                return self._fail(consumer, signal)
             case SignalKind.JOIN:
                 consumer.joining = consumer.track.status is NONE
                 consumer.track.joined_at = signal.at
@@ -64,6 +63,13 @@ class Transitions:
                 return []
             case _:
                 assert_never(signal.kind)
+
+    def _fail(self, consumer: Consumer, signal: Signal) -> list[Sample]:
+        """Record a refused join, or the removal of a member by its coordinator."""
+        if TRAITS[signal.source].is_broker:
+            consumer.track.removed_at = signal.at
+        out = self._refuse(consumer, signal)
+        return out + self._settle(consumer, signal, Outcome.FAILED)
 
     def note(
         self,

@@ -108,6 +108,21 @@ def test_two_processes_of_one_instance_are_one_member() -> None:
     assert [(row.client_id, int(row.status)) for row in hub.rows(13.0)] == [("e", 1)]
 
 
+def test_process_that_is_refused_is_not_the_member_of_its_instance() -> None:
+    """KIP-848: the instance id is in use. The member that has it then leaves."""
+    hub = Hub()
+    own: dict[str, object] = {"group_instance_id": "i", "member_id": "m2", "client_id": "d"}
+    reason = "joined without a visible cause"
+    hub.take(LOG, SampleKind.SIGNAL, 9.0, reason=reason, generation=4, **own)
+    second = own | {"member_id": "m3", "client_id": "e", "episode": "e"}
+    hub.raise_to(LOG, 2, 10.0, **second)
+    hub.end(LOG, 10.5, Outcome.FAILED, **second)
+    hub.raise_to(LOG, 6, 12.0, **own)
+    hub.end(LOG, 12.0, Outcome.LEFT, **own)
+
+    assert [(row.client_id, int(row.status)) for row in hub.rows(13.0)] == [("d", 6)]
+
+
 def test_member_without_an_id_is_the_only_other_one_of_its_client_id() -> None:
     """Java's log up to 2.3 has the member id in the line of the leave alone."""
     hub = Hub()

@@ -44,6 +44,25 @@ def gauge(tracker: Tracker, now: float, member: Member = C1) -> int | None:
     return next((row.status for row in rows if row.client_id == member.client_id), None)
 
 
+def test_member_that_its_broker_removed_is_forgotten(tracker: Tracker) -> None:
+    """It stayed at 0 as long as the broker's log was there."""
+    broker = SourceKind.BROKER_LOG
+    removed = [
+        raised(3, 10.0, source=broker),
+        signal(SignalKind.FAIL, 11.0, source=broker, reason="no member any more"),
+    ]
+    run(tracker, *removed)
+    shown = []
+    for now in (310.0, 311.0):
+        tracker.advance(now)
+        shown.append(gauge(tracker, now))
+    run(tracker, *(replace(each, at=each.at + 400.0) for each in removed))
+    run(tracker, raised(2, 420.0, source=broker), synced(421.0, source=broker))
+    tracker.advance(1_000.0)
+
+    assert (shown, gauge(tracker, 1_000.0)) == ([0, None], 0)
+
+
 class TestEnd:
     """Signals that return a status to zero."""
 
