@@ -666,8 +666,8 @@ rule stays; a proposal now has the time that it leaves unread as a part of its p
 restarts take longer. Two things were wrong. The scene let Java start while its member was away:
 now the next process has started before the old one stops. And the rule did not know the members'
 session timeout of 10 s, which every join shows, as only expired members had it: it proposed 45 s.
-So the first row of the table above would have 10 s now. A third run, four members that were away
-for 3, 8 and 14 s more than that, had no proposal: the others had the partitions sooner.
+The first row of the table above was played again with 10 s. In a third run four members were away
+for 3, 8 and 14 s more than that, and had no proposal: others had the partitions sooner.
 
 All scenes with other numbers that `FURTHER` lists, played once by the field test's code, on a
 machine that ran Spark beside them:
