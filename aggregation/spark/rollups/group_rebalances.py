@@ -9,7 +9,7 @@ data and stay outside. They give each agent's watermark and silences (`agents_la
 (`last_samples`).
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -174,7 +174,8 @@ def agents_last_seen(records: DataFrame) -> LastSeen:
 def agents_silences(seen: DataFrame) -> Silences:
     """Return the silences of agents that write periodic samples, from `rollups.timestamps`.
 
-    An agent that has no record at the begin of the first day was silent until its first one.
+    An agent whose first record comes later on the first day was silent until then: it may have been
+    there before. One that comes on a later day is new.
     """
     sums = [F.bit_or(name).alias(name) for name in SLOT_COLUMNS]
     rows = seen.groupBy("agent", "day").agg(*sums, F.bool_or("is_sampled").alias("is_sampled"))
@@ -188,10 +189,13 @@ def agents_silences(seen: DataFrame) -> Silences:
         if row.is_sampled:
             sampled.add(row.agent or "")
     begin = min(days, default=0)
+    begin_to = begin + SLOTS_OF_A_DAY
     return {
         agent: silences
         for agent in sampled
-        if (silences := find_silences(slots[agent], begin=begin))
+        if (
+            silences := find_silences(slots[agent], begin if min(slots[agent]) < begin_to else None)
+        )
     }
 
 
@@ -206,20 +210,28 @@ _EPOCH_SLOT = date(1970, 1, 1).toordinal() * SLOTS_OF_A_DAY
 
 
 def last_samples(
-    samples: DataFrame, open_episodes: DataFrame, silent: Collection[str] = ()
+    samples: DataFrame, open_episodes: DataFrame, silences: Silences = NO_SILENCES
 ) -> DataFrame:
     """Return a member's last periodic sample of a day at whose end it has an open episode.
 
-    Those of ``silent`` agents are returned for all members: they show who was there all the time.
+    Of the day on which an agent's silence ends those of all its members are returned: they show
+    who was there all the time.
     """
     names = ("day", "agent", "cluster", "group", "scope", "client_id")
     wanted = open_episodes.withColumnRenamed("batch", "day").select(*names).distinct()
     of_members = samples.withColumn("agent", F.coalesce("agent", F.lit("")))
     found = of_members.join(F.broadcast(wanted), list(names), "left_semi")
-    if silent:
-        agents = samples.sparkSession.createDataFrame([(each,) for each in silent], "agent string")
+    ends = {
+        (agent, datetime.fromtimestamp(each.until, UTC).date())
+        for agent, own in silences.items()
+        for each in own
+    }
+    if ends:
+        wanted = samples.sparkSession.createDataFrame(sorted(ends), "agent string, day date")
         of_silent = of_members.where(F.col("client_id").isNotNull())
-        found = found.unionByName(of_silent.join(F.broadcast(agents), "agent", "left_semi"))
+        found = found.unionByName(
+            of_silent.join(F.broadcast(wanted), ["agent", "day"], "left_semi")
+        )
     last = found.groupBy(*names, "host", "group_instance_id").agg(
         F.max_by(F.struct(*found.columns), "ts").alias("last")
     )
