@@ -19,6 +19,7 @@ from agent.sources.capture.pcap_file import signals
 from agent.sources.http_events.events import EventError, build_signal, read_events
 from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.line_parser import LineParser
+from agent.sources.lines.live_documents import LiveDocuments
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.sources.statistics.interpreter import StatisticsInterpreter
@@ -70,6 +71,26 @@ def log_lines(data: bytes) -> None:
     _in_pieces(
         data, lambda: create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
     )
+
+
+def documents(data: bytes) -> None:
+    """A growing file that may hold a document; it is settled and restored at any byte."""
+    cut, text = Cursor(data).number(), data[1:]
+
+    def create() -> LiveDocuments:
+        interpreter = ClientInterpreter(stream="s")
+        parser = create_parser(choose_dialects("auto"), interpreter, "UTC")
+        return LiveDocuments(parser, "s", "UTC")
+
+    live = create()
+    found = live.feed(text[:cut], _ARRIVAL_AT)
+    if cut % 2:
+        found += live.settle()
+    held, state = text[:cut][len(text[:cut]) - live.pending :], live.state()
+    live = create()
+    live.restore(msgspec.json.decode(msgspec.json.encode(state)))
+    found += live.feed(held + text[cut:], _ARRIVAL_AT) + live.settle() + live.flush()
+    _record(found)
 
 
 def broker_logs(data: bytes) -> None:

@@ -18,6 +18,7 @@ TARGETS: dict[str, Target] = {
         wire_targets.watched,
         file_targets.captures,
         file_targets.log_lines,
+        file_targets.documents,
         file_targets.broker_logs,
         file_targets.statistics,
         file_targets.events,

@@ -37,6 +37,7 @@ _MAY_BE_DOCUMENT = re.compile(
     rb"|(?s:.*?)(?:ResourceLog #\d|\+00:00 (?:\S{1,512} )?\r?\n\{|Event\[\d+\]|TimeCreated )"
 )
 """Cheap signs of a document, before its form is searched."""
+_BETWEEN = b" \t\r\n,"
 _WITHIN_JSON = frozenset((b"{", b"}", b"[", b"]", b'"', b","))
 """First characters of a file that goes on within the document of the file before."""
 _JSON = "json"
@@ -185,7 +186,7 @@ class LiveDocuments:
     def _choose(self, *, is_whole: bool) -> bool:
         """Choose how the file is read; return False while its head does not show it."""
         self._held = self._held.removeprefix(_BYTE_ORDER_MARK)
-        text = self._held.lstrip()
+        text = self._held.lstrip(_BETWEEN)  # the source may begin to read within a list
         is_open = text[:1] in _WITHIN_JSON
         line_end = text.find(b"\n") + 1
         if not line_end and not (is_whole and is_open):

@@ -18,6 +18,7 @@ import yaml
 from agent.sources.broker_logs.config import BrokerLogConfig
 from agent.sources.broker_logs.source import BrokerLogSource
 from agent.sources.lines import live_documents
+from agent.sources.lines.config import ReadFrom
 from agent.sources.logs.config import LogConfig
 from agent.sources.logs.source import LogSource
 from metrics.model.signals import Signal, SignalKind
@@ -136,48 +137,62 @@ def azure_rows(seq: Sequence[Event]) -> dict[str, Any]:
     return {"tables": [{"name": "PrimaryResult", "columns": columns, "rows": rows}]}
 
 
-GROWING = {
-    "gcloud logging tail --format json": "[\n"
-    + ",\n".join(json.dumps(gcloud(event), indent=2) for event in EVENTS)
-    + "\n]",
-    "gcloud logging tail": "".join(
-        f"---\n{yaml.safe_dump(gcloud(event), width=10_000)}" for event in EVENTS
-    ),
-    "aws logs tail --format json": lines(
-        lambda event: (
-            f"{event[0]:%Y-%m-%dT%H:%M:%S.%f}+00:00 app/{event[1]} \n"
-            + json.dumps({"level": "INFO", "message": event[2]}, indent=4)
-        )
-    ),
-    "aws logs tail, of messages that are objects and others": lines(
-        lambda event: (
-            f"{event[0]:%Y-%m-%dT%H:%M:%S.%f}+00:00 app/{event[1]} "
-            + (
-                event[2]
-                if event[0].second % 3
-                else "\n" + json.dumps({"level": "INFO", "message": event[2]}, indent=4)
-            )
-        )
-    ),
-    "filter-log-events, each by jq": lines(lambda event: json.dumps(cloudwatch(event), indent=2)),
-    "Elasticsearch's hits by jq": lines(lambda event: json.dumps(elasticsearch(event), indent=2)),
-    "journalctl -o export": "".join(
-        "".join(f"{name}={value}\n" for name, value in journal(event).items()) + "\n"
-        for event in EVENTS
-    ),
-    "journalctl -o verbose": "".join(map(verbose, EVENTS)),
-    "journalctl -o json-pretty": lines(lambda event: json.dumps(journal(event), indent="\t")),
-    "the collector's debug exporter": "".join(map(otlp_debug, EVENTS)),
-    "Logstash's rubydebug": "".join(map(rubydebug, EVENTS)),
-    "a CSV with line ends in cells": '"@timestamp","message","kubernetes.pod.name"\n'
-    + lines(lambda event: f'"{iso(event[0])}","{event[2]}\n\tat a.b.C","{event[1]}"'),
-    "logcli -o jsonl --forward": lines(
-        lambda event: json.dumps(
-            {"labels": {"pod": event[1]}, "line": event[2], "timestamp": iso(event[0])}
-        )
-    ),
-}
-"""Forms that a program goes on to write."""
+def growing(seq: Sequence[Event]) -> dict[str, str]:
+    """Return forms that a program goes on to write."""
+    return {
+        "gcloud logging tail --format json": "[\n"
+        + ",\n".join(json.dumps(gcloud(event), indent=2) for event in seq)
+        + "\n]",
+        "gcloud logging tail": "".join(
+            f"---\n{yaml.safe_dump(gcloud(event), width=10_000)}" for event in seq
+        ),
+        "aws logs tail --format json": lines(
+            lambda event: (
+                f"{event[0]:%Y-%m-%dT%H:%M:%S.%f}+00:00 app/{event[1]} \n"
+                + json.dumps({"level": "INFO", "message": event[2]}, indent=4)
+            ),
+            seq,
+        ),
+        "aws logs tail, of messages that are objects and others": lines(
+            lambda event: (
+                f"{event[0]:%Y-%m-%dT%H:%M:%S.%f}+00:00 app/{event[1]} "
+                + (
+                    event[2]
+                    if event[0].second % 3
+                    else "\n" + json.dumps({"level": "INFO", "message": event[2]}, indent=4)
+                )
+            ),
+            seq,
+        ),
+        "filter-log-events, each by jq": lines(
+            lambda event: json.dumps(cloudwatch(event), indent=2), seq
+        ),
+        "Elasticsearch's hits by jq": lines(
+            lambda event: json.dumps(elasticsearch(event), indent=2), seq
+        ),
+        "journalctl -o export": "".join(
+            "".join(f"{name}={value}\n" for name, value in journal(event).items()) + "\n"
+            for event in seq
+        ),
+        "journalctl -o verbose": "".join(map(verbose, seq)),
+        "journalctl -o json-pretty": lines(
+            lambda event: json.dumps(journal(event), indent="\t"), seq
+        ),
+        "the collector's debug exporter": "".join(map(otlp_debug, seq)),
+        "Logstash's rubydebug": "".join(map(rubydebug, seq)),
+        "a CSV with line ends in cells": '"@timestamp","message","kubernetes.pod.name"\n'
+        + lines(lambda event: f'"{iso(event[0])}","{event[2]}\n\tat a.b.C","{event[1]}"', seq),
+        "logcli -o jsonl --forward": lines(
+            lambda event: json.dumps(
+                {"labels": {"pod": event[1]}, "line": event[2], "timestamp": iso(event[0])}
+            ),
+            seq,
+        ),
+    }
+
+
+GROWING = growing(EVENTS)
+
 
 FINISHED = {
     "gcloud logging read --format json": json.dumps(list(map(gcloud, NEWEST_FIRST)), indent=2),
@@ -237,17 +252,17 @@ FINISHED = {
 class Live:
     """A source that follows one file."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, before: bytes = b"", **config: Any) -> None:
         self.path, self.now = folder / "app.log", BEGIN.timestamp() + 10_000
-        self.path.touch()
+        self.path.write_bytes(before)
+        self.config = LogConfig(paths=(str(self.path),), **config)
         self.signals: list[Signal] = []
         self.source = self._source(None)
         self.poll()
 
     def _source(self, position: dict[str, Any] | None) -> LogSource:
-        config = LogConfig(paths=(str(self.path),))
         return LogSource(
-            config, timezone="UTC", position=position, clock=lambda: self.now, host="h"
+            self.config, timezone="UTC", position=position, clock=lambda: self.now, host="h"
         )
 
     def append(self, data: bytes) -> None:
@@ -359,6 +374,22 @@ def test_entry_is_read_soon_after_it_was_written(form: str, live: Live, wanted: 
     live.poll(3.0)
 
     assert summarise(live.signals) == wanted
+
+
+@pytest.mark.parametrize("form", [form for form in GROWING if "CSV" not in form])
+def test_document_is_read_from_its_end_on(form: str, tmp_path: Path, wanted: Found) -> None:
+    """With ``read_from: end`` the first bytes are those behind an entry."""
+    data = (GROWING[form] + "\n").encode()
+    first = growing(EVENTS[:6])[form].removesuffix("\n]")
+    assert GROWING[form].startswith(first)
+    before = len(first.encode()) + (data[len(first.encode()) :].startswith(b"\n"))
+    live = Live(tmp_path, data[:before], read_from=ReadFrom.END)
+    live.append(data[before:])
+    found = live.wait()
+    live.close()
+
+    assert found.keys() == wanted.keys()
+    assert [each[-3:] for each in found.values()] == [each[-3:] for each in wanted.values()]
 
 
 def test_byte_order_mark_before_a_document_is_cut_off(live: Live, wanted: Found) -> None:
