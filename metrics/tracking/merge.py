@@ -149,7 +149,7 @@ class SourceMerger:
         """Move the member's track by a signal."""
         track, out = consumer.track, self._transitions.expire(consumer, signal.at)
         track.set_reporter(signal.source, signal.member.origin, signal.at, signal.shift_s)
-        if signal.generation is not None:
+        if signal.generation is not None or _is_next_generation(signal):
             track.generation = signal.generation
         if signal.kind not in NEUTRAL_KINDS:
             track.confirm(signal.at)
@@ -183,6 +183,7 @@ class SourceMerger:
         track.confirm(signal.at)
         if signal.kind is SignalKind.SYNC:
             consumer.joining = False
+            track.generation = track.generation if signal.generation is None else signal.generation
         if (original.name, event.name) == (LEFT, DROPPED):  # it was applied as a close
             return [self._note(consumer, signal)]
         known, original.reason = original.reason, _better_reason(original, event)
@@ -213,6 +214,11 @@ class SourceMerger:
         out = self._move(consumer, cause) + self._move(consumer, _end_signal(cause, end))
         track.ended, consumer.instance, consumer.streams_follow_up = now
         return out
+
+
+def _is_next_generation(signal: Signal) -> bool:
+    """Return whether a member has another generation from now on, also where none is shown."""
+    return signal.kind is SignalKind.SYNC and signal.member.group_type == "classic"
 
 
 def _better_reason(original: Observation, event: Observation) -> str | None:

@@ -33,6 +33,7 @@ from metrics.tracking.ordering import (
 from metrics.tracking.source_traits import TRAITS, SourceTraits
 
 NONE = RebalanceStatus.NONE
+CLASSIC = "classic"
 
 PENDING_S = 5.0
 """Time that an ambiguous leave or end waits: a log is read within a second, but some come late."""
@@ -127,6 +128,16 @@ class Case(NamedTuple):
             view.attached and TRAITS[view.source].shows_follow_ups for view in views
         )
         return is_ambiguous and not self.is_reported()
+
+    def is_end_without_generation(self) -> bool:
+        """Match an end that lacks its generation, where the wire has shown the begin."""
+        if self.signal.generation is not None or self.signal.member.group_type != CLASSIC:
+            return False
+        is_expected = any(
+            view.attached and view.is_rebalancing and TRAITS[view.source].sees_protocol
+            for view in self.consumer.views
+        )
+        return is_expected and not self.traits.sees_protocol and not self.is_reported()
 
     def is_reported(self) -> bool:
         """Match an event that another source has reported."""
@@ -224,6 +235,7 @@ RULES = (
     VerdictRow(_ANY_STATE, _MOVING, Case.is_behind_pending, _HOLD),
     VerdictRow(_ANY_STATE, {SignalKind.LEAVE}, Case.is_ambiguous_leave, _HOLD),
     VerdictRow(_ANY_STATE, _SYNC, Case.is_ambiguous_end, _HOLD),
+    VerdictRow(_ANY_STATE, _SYNC, Case.is_end_without_generation, _HOLD),
     VerdictRow(_ANY_STATE, _MOVING, Case.is_duplicate, Decision(Verdict.CONFIRM)),
     VerdictRow({MemberState.LEFT}, {SignalKind.LEAVE}, Case.is_second_leave, _IGNORE),
     VerdictRow(_ANY_STATE, _MOVING - _RAISE, Case.is_late, _LATE_IGNORED),
@@ -264,6 +276,7 @@ def judge(
     any                     moving       an earlier one of its source is pending   HOLD
     any                     LEAVE        no reason; a better source is attached    HOLD
     any                     SYNC         a broker's; another shows follow-ups      HOLD
+    any                     SYNC         no generation; the wire will show it      HOLD
     any                     moving       another source has reported the event     CONFIRM
     LEFT                    LEAVE        the same member id has left               IGNORE
     any                     not RAISE    late                                      IGNORE, late

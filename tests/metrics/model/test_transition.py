@@ -22,6 +22,7 @@ from metrics.model.transition import (
 )
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
+from metrics.tracking.verdicts import PENDING_S
 from tests.metrics.given import codes, raised, run, seen, signal, signal_lists, synced
 
 statuses = st.sampled_from(Status)
@@ -132,8 +133,9 @@ class TestLaw3TimelyNoneSettles:
         run(tracker, *signals)
 
         run(tracker, *(synced(2e9, each.member) for each in signals))
+        tracker.advance(2e9 + PENDING_S)  # one without a generation waits for the wire
 
-        snapshot = tracker.snapshot(2e9)
+        snapshot = tracker.snapshot(2e9 + PENDING_S)
         assert {row.status for row in snapshot.consumers + snapshot.instances} <= {NONE}
 
 

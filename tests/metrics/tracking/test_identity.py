@@ -596,7 +596,8 @@ class TestSources:
         run(tracker, raised(1, 1.0, called(ADDRESS, "x"), source=WIRE), seen(1.0, called(LOG, "x")))
         state = msgspec.json.decode(msgspec.json.encode(tracker.state()), type=TrackerState)
 
-        samples = run(Tracker(CONFIG, state=state), raised(1, 1.1, LOG), synced(2.0, LOG))
+        end = msgspec.structs.replace(synced(2.0, LOG), generation=2)
+        samples = run(Tracker(CONFIG, state=state), raised(1, 1.1, LOG), end)
 
         assert codes(samples) == [0]
 
@@ -658,7 +659,7 @@ class TestStreams:
             raised(2, 1.3, called(WIRE_2, "y"), source=WIRE),
             synced(2.0, called(WIRE_1, "x"), source=WIRE),
             synced(2.1, called(T1, "x")),
-            synced(2.2, called(T2, "y")),
+            msgspec.structs.replace(synced(2.2, called(T2, "y")), generation=1),
         )
 
         assert streams(samples) == [2, 0]

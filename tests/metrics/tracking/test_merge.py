@@ -17,7 +17,7 @@ from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker, TrackerState
 from tests.metrics.given import C1, codes, demand, joined, of_kind, raised, run, signal
 
-WIRE = SourceKind.WIRE
+LOGS, WIRE = SourceKind.LOGS, SourceKind.WIRE
 LOG = replace(C1, member_id="c1-u", host="pod-1", software=None)
 ADDRESS = replace(LOG, origin="10.0.0.5:40000", host="10.0.0.5", software="apache-kafka-java 3.9")
 STATS = replace(C1, origin="stats.sock#rdkafka#consumer-1")
@@ -836,6 +836,39 @@ class TestLooks:
         run(tracker, signal(SignalKind.JOIN, 13.5, STATS, source=BY_LOOKS))
 
         assert tracker.snapshot(14.0).counts["late"] == 1
+
+
+class TestEndWithoutGeneration:
+    """kafkajs' log has none, and the time of its lines is cut to milliseconds."""
+
+    def ends(self, samples: Iterable[Sample]) -> list[tuple[str, int | None]]:
+        return [(each.ts[17:23], each.generation) for each in samples if each.to == 0]
+
+    def test_it_waits_for_the_wire_that_showed_the_begin(self, tracker: Tracker) -> None:
+        begin = [synced(1.0, 4), raised_by(WIRE, 1, 10.0), raised_by(LOGS, 1, 10.001)]
+
+        samples = run(tracker, seen_by(LOGS), *begin, synced(10.4, by=LOGS), synced(10.4005, 5))
+
+        assert self.ends(samples) == [("10.400", 5)]
+
+    def test_it_ends_by_itself_where_the_wire_is_silent(self, tracker: Tracker) -> None:
+        begin = [synced(1.0, 4), raised_by(WIRE, 1, 10.0)]
+        run(tracker, seen_by(LOGS), *begin, synced(10.4, by=LOGS))
+
+        samples = tracker.advance(16.0)
+
+        assert self.ends(samples) == [("10.400", None)]
+
+    def test_the_next_record_has_the_generation_that_the_wire_confirms(
+        self, tracker: Tracker
+    ) -> None:
+        begin = [synced(1.0, 4), raised_by(LOGS, 1, 10.0)]
+
+        samples = run(tracker, *begin, synced(10.4, by=LOGS), synced(10.4005, 5))
+        later = run(tracker, raised_by(LOGS, 1, 20.0))
+
+        assert self.ends(samples) == [("10.400", None)]
+        assert [each.generation for each in later if each.to == 1] == [5]
 
 
 class TestOwnEnd:

@@ -52,6 +52,7 @@ HISTORIES: list[tuple[list[Signal], Signal, Container[Verdict]]] = [
     ([LOG_SEEN, raised(1, 9.0, LOG), WIRE_LEFT], wire_raised(12.1), ()),
     ([LOG_SEEN], WIRE_LEFT, ()),
     ([LOG_SEEN], end(12.0, 5, BROKER), ()),
+    ([LOG_SEEN, wire_raised(10.0)], signal(SignalKind.SYNC, 10.1, LOG), ()),
     ([LOG_SEEN, wire_raised(10.0)], raised(1, 10.1, LOG), ()),
     ([left(10.0, LOG, "closed")], SECOND_LEAVE, ()),
     ([LOG_SEEN, wire_raised(10.0)], failed(9.0, LOG), ()),
