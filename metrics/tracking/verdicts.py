@@ -228,7 +228,8 @@ _BACKFILL = Decision(Verdict.BACKFILL, is_late=True, is_remembered=True)
 
 RULES = (
     VerdictRow({MemberState.AWAITED}, _ANY_KIND, Case.holds_always, _HOLD),
-    VerdictRow(_ANY_STATE, _NOTES, Case.is_behind_pending, Decision(Verdict.RELEASE)),
+    VerdictRow(_ANY_STATE, _NOTES, Case.overtakes_pending, Decision(Verdict.RELEASE)),
+    VerdictRow(_ANY_STATE, _NOTES, Case.is_behind_pending, _HOLD),
     VerdictRow(_ANY_STATE, NEUTRAL_KINDS, Case.holds_always, Decision(Verdict.APPLY)),
     VerdictRow(_ANY_STATE, {SignalKind.FAIL}, Case.is_removal_by_broker, _IGNORE),
     VerdictRow(_ANY_STATE, _MOVING, Case.overtakes_pending, Decision(Verdict.RELEASE)),
@@ -269,7 +270,8 @@ def judge(
     state                   signal       condition                                 verdict
     ======================  ===========  ========================================  ===============
     AWAITED                 any          always                                    HOLD
-    any                     NOTE         an earlier one of its source is pending   RELEASE
+    any                     NOTE         later than what pending signals wait for  RELEASE
+    any                     NOTE         an earlier one of its source is pending   HOLD
     any                     neutral      always                                    APPLY
     any                     FAIL         a broker's; a better source is attached   IGNORE
     any                     moving       later than what pending signals wait for  RELEASE

@@ -1087,10 +1087,11 @@ def test_threads_state_is_shown_whoever_names_the_member(tracker: Tracker) -> No
 
 
 def test_return_that_explains_a_leave_comes_behind_it(tracker: Tracker) -> None:
-    """The leave waits for the log. It had the time, and the new member id, of the return."""
+    """The leave waits for the log, and the return for the leave."""
     run(tracker, seen_by(SourceKind.LOGS))
     returned = wire(SignalKind.NOTE, 14.0, 5, "no reason given, back 4 s later")
     found = run(tracker, wire(SignalKind.LEAVE, 10.0), returned, wire(SignalKind.RAISE, 14.1, 2))
+    found += tracker.advance(20.0)
 
     moves = [each for each in found if each.kind is not SampleKind.CHANGE]
     assert [(each.kind.value, each.ts[17:21], each.to) for each in moves] == [

@@ -45,6 +45,7 @@ def wire_raised(at: float, status: int = 1) -> Signal:
 # for each rule: the signals before, the signal that it decides, the verdicts passed over
 HISTORIES: list[tuple[list[Signal], Signal, Container[Verdict]]] = [
     (AWAITED, raised(2, 10.0, NEW_AT_BROKER, source=BROKER), ()),
+    ([LOG_SEEN, WIRE_LEFT], signal(SignalKind.NOTE, 15.1, ADDRESS, source=WIRE), ()),
     ([LOG_SEEN, WIRE_LEFT], signal(SignalKind.NOTE, 12.0, ADDRESS, source=WIRE), ()),
     ([LOG_SEEN], signal(SignalKind.NOTE, 10.0, LOG), ()),
     ([LOG_SEEN], signal(SignalKind.FAIL, 10.0, AT_BROKER, source=BROKER), ()),
