@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Any
+from weakref import WeakSet
 
 from agent.sources.lines.clock_shift import Shift
 from agent.sources.lines.json_entry import decode, split_export
@@ -21,8 +22,9 @@ from agent.sources.lines.line_parser import LINE_LIMIT, LineParser
 from agent.sources.lines.stream_parser import LineCounts
 from metrics.model.signals import Signal
 
-HELD_MAX_BYTES = 64 << 20
-"""Longest document; a longer one is read by lines."""
+HELD_MAX_BYTES = 16 << 20
+"""Bytes of all documents that are held; one that does not fit is read by lines. To read one takes
+five times its length."""
 _HEAD_BYTES = 1 << 16
 _HEAD_LINES = 100
 _ENTRY_S, _HOLD_S = 2.0, 10.0
@@ -61,13 +63,14 @@ class _FileForm(Enum):
 
 
 class LiveDocuments:
-    """Parser of one growing file."""
+    """Parser of one growing file. All of them share the memory for what they hold."""
 
     def __init__(self, parser: LineParser, stream: str, timezone: str | None = None) -> None:
         """Read the lines of ``stream`` by ``parser``.
 
         ``timezone`` is the IANA name for timestamps without a zone; None is the machine's.
         """
+        _DOCUMENTS.add(self)
         self._parser, self._stream, self._timezone = parser, stream, timezone
         self._arrival_at = 0.0
         self._form = ""
@@ -99,9 +102,14 @@ class LiveDocuments:
         return self._parser.origins
 
     @property
+    def held(self) -> int:
+        """Bytes of a document that are held."""
+        return len(self._held)
+
+    @property
     def pending(self) -> int:
-        """Bytes that are held; a checkpoint starts before them."""
-        return len(self._held) + self._parser.pending
+        """Bytes that wait; a checkpoint starts before them."""
+        return self.held + self._parser.pending
 
     @property
     def settles_after_s(self) -> float | None:
@@ -126,7 +134,7 @@ class LiveDocuments:
             return self._parser.feed(data, arrival_at)
         self._arrival_at, self._is_settled = arrival_at, False
         self._held += data
-        if len(self._held) > HELD_MAX_BYTES:
+        if self._is_beyond_budget():
             hint = "longer than can be held in memory: read it with replay"
             _log.warning("log_document_long", extra={"path": self._stream, "hint": hint})
             return self._pass_on()
@@ -256,6 +264,12 @@ class LiveDocuments:
             self._held = b"".join(self._in_order(lines))
         return self._pass_on()
 
+    def _is_beyond_budget(self) -> bool:
+        """Return whether this file holds more than its head, and all files too much."""
+        if len(self._held) <= _HEAD_BYTES:
+            return False
+        return sum(each.held for each in _DOCUMENTS) > HELD_MAX_BYTES
+
     def _pass_on(self) -> list[Signal]:
         """Read what is held, and all that follows, by lines."""
         self._stage, self._order = _FileForm.LINES, None
@@ -294,6 +308,9 @@ class LiveDocuments:
             return lines
         self._order.end(self._arrival_at)
         return lines[::-1] if self._order.is_backward else lines
+
+
+_DOCUMENTS: "WeakSet[LiveDocuments]" = WeakSet()
 
 
 def _is_object(line: bytes) -> bool:

@@ -19,6 +19,10 @@ from agent.sources.broker_logs.config import BrokerLogConfig
 from agent.sources.broker_logs.source import BrokerLogSource
 from agent.sources.lines import live_documents
 from agent.sources.lines.config import ReadFrom
+from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.lines.live_documents import LiveDocuments
+from agent.sources.logs.client_interpreter import ClientInterpreter
+from agent.sources.logs.client_parser import create_parser
 from agent.sources.logs.config import LogConfig
 from agent.sources.logs.source import LogSource
 from metrics.model.signals import Signal, SignalKind
@@ -436,12 +440,27 @@ def test_document_that_cannot_be_held_is_warned_of(
     live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(live_documents, "HELD_MAX_BYTES", 1_000)
+    monkeypatch.setattr(live_documents, "_HEAD_BYTES", 1_000)
     caplog.set_level(logging.WARNING)
     live.append(FINISHED["gcloud logging read --format json"].encode())
 
     found = next(each for each in caplog.records if each.message == "log_document_long")
     assert found.path == str(live.path)  # type: ignore[attr-defined]
     assert "replay" in found.hint  # type: ignore[attr-defined]
+
+
+def test_documents_share_the_memory_for_what_they_hold() -> None:
+    begin = b'[{"timestamp": "2026-11-20T13:20:05Z", "textPayload": "' + b"x" * (3 << 20)
+    documents = [
+        LiveDocuments(
+            create_parser(choose_dialects("auto"), ClientInterpreter(stream=f"{number}")), "", "UTC"
+        )
+        for number in range(20)
+    ]
+    for each in documents:
+        each.feed(begin, 2e9)
+
+    assert 0 < sum(each.held for each in documents) <= live_documents.HELD_MAX_BYTES
 
 
 def test_first_line_of_a_log_is_read_at_once(live: Live) -> None:
