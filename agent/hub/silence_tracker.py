@@ -2,17 +2,15 @@
 
 from collections import deque
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING
 
+from aggregation.rebalances.slots import SLOT_CHARS, slot_of
 from metrics.model.sample import Sample, SampleKind
 
 if TYPE_CHECKING:
     from aggregation.rebalances.silences import Silences
 
 _HOLES_KEPT = 64
-_SLOT_CHARS = len("2026-01-01T00:0")
-_SLOT_S = 600
 
 
 @dataclass(slots=True)
@@ -41,9 +39,9 @@ class SilenceTracker:
 
     def add(self, record: Sample) -> bool:
         """Note a record; return whether it is a sample that shows a member behind a silence."""
-        own, text = self._agents.pop(record.agent, None), record.ts[:_SLOT_CHARS]
+        own, text = self._agents.pop(record.agent, None), record.ts[:SLOT_CHARS]
         if own is None:
-            own = _Slots(text, _slot_of(text))
+            own = _Slots(text, slot_of(text))
         self._agents[record.agent] = own  # the latest is last
         if len(self._agents) > self._max_agents:
             del self._agents[next(iter(self._agents))]
@@ -70,13 +68,9 @@ class SilenceTracker:
 
 
 def _advance(own: _Slots, text: str) -> None:
-    before, own.text, own.last = own.last, text, _slot_of(text)
+    before, own.text, own.last = own.last, text, slot_of(text)
     if own.last == before + 1:
         own.regular += 1
         return
     own.holes.append((before, own.last))
     own.shown.clear()
-
-
-def _slot_of(text: str) -> int:
-    return int(datetime.fromisoformat(f"{text}0:00+00:00").timestamp()) // _SLOT_S

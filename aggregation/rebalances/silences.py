@@ -21,12 +21,10 @@ from typing import NamedTuple
 
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.segments import MemberRef, member_of
+from aggregation.rebalances.slots import SLOT_CHARS, SLOT_S, slot_of
 from metrics.model.sample import Sample, SampleKind, Scope, format_time, parse_time
 from metrics.model.status import RebalanceStatus
 
-SLOT_S = 600.0
-"""Length of a slot: the default of ``stale_after``, after which a silent agent counts as gone."""
-_SLOT_CHARS = len("2026-01-01T00:0")
 _HOLE = 2
 """Distance of two slots with records, in the usual one, from which on a silence lies between."""
 _MOVES = {SampleKind.TRANSITION, SampleKind.LOST}
@@ -86,18 +84,14 @@ def read_silences(records: Iterable[Sample]) -> Silences:
     slots: dict[str, set[str]] = defaultdict(set)
     sampled: set[str] = set()
     for record in records:
-        slots[record.agent].add(record.ts[:_SLOT_CHARS])
+        slots[record.agent].add(record.ts[:SLOT_CHARS])
         if record.kind is SampleKind.SAMPLE:
             sampled.add(record.agent)
     return {
         agent: found
         for agent in sampled
-        if (found := find_silences({_slot_of(text) for text in slots[agent]}))
+        if (found := find_silences({slot_of(text) for text in slots[agent]}))
     }
-
-
-def _slot_of(text: str) -> int:
-    return int(parse_time(f"{text}0:00Z") // SLOT_S)
 
 
 _Owner = tuple[GroupRef, tuple[str, ...]]

@@ -25,6 +25,7 @@ from aggregation.incidents.incidents import Analysis
 from aggregation.incidents.model import Incident
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.silences import NO_SILENCES, Silences, find_silences
+from aggregation.rebalances.slots import SLOTS_OF_A_DAY
 from aggregation.spark.rollups.clock_offsets import (
     NO_OFFSETS,
     NO_STEPS,
@@ -205,7 +206,6 @@ def _slots_of(row: Row) -> Iterator[int]:
         yield from (first + bit for bit in range(SLOTS_OF_A_COLUMN) if bits >> bit & 1)
 
 
-SLOTS_OF_A_DAY = 144
 _EPOCH_SLOT = date(1970, 1, 1).toordinal() * SLOTS_OF_A_DAY
 
 

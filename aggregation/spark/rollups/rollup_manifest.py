@@ -34,13 +34,14 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Records in the tables that a final batch does not count."""
 
 
-LAYOUT = 8
+LAYOUT = 9
 """Since 1 there are incidents, planned and unplanned apart; since 2 what no setting saves.
 
 Since 3 a member that several agents see counts once, times of wrong clocks are corrected, and a
 dropped member's time is whole. Since 4 incidents have what members that stay hand over, since
 5 the kind of their clients, since 6 agents have the hours of their records, since 7 the steps of
-a log's clock are taken out. Since 8 incidents have how long members work before they join.
+a log's clock are taken out. Since 8 incidents have how long members work before they join. Since 9
+an outage of an agent makes no crash, and restarts have their session timeout.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

@@ -35,6 +35,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
 
+from aggregation.rebalances.slots import SLOTS_OF_A_DAY
 from aggregation.spark.rollups.group_changes import CHANGED_TO, FIELDS
 from aggregation.spark.rollups.member_episodes import (
     CODES,
@@ -396,7 +397,7 @@ def _slots() -> list[Column]:
 
 
 SLOTS_OF_A_COLUMN = 48
-SLOT_COLUMNS = {f"slots_{first}": first for first in range(0, 144, SLOTS_OF_A_COLUMN)}
+SLOT_COLUMNS = {f"slots_{first}": first for first in range(0, SLOTS_OF_A_DAY, SLOTS_OF_A_COLUMN)}
 """Columns of `timestamps` with the slots of a day, by the first slot of each."""
 
 
