@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from agent.sources.lines.origin_streams import OriginStream
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from aggregation.incidents.incidents import Analysis, analyze
+from aggregation.rebalances.silences import read_silences
 from aggregation.spark.rollups.clock_offsets import by_member
 from aggregation.spark.rollups.daily_rebalances import Carried, GroupDays, last_seen_by
 from aggregation.spark.rollups.group_rebalances import row_of
@@ -88,11 +89,11 @@ def by_day(records: Sequence[Sample]) -> Analysis:
     heard: dict[str, list[tuple[date, str]]] = {}
     for record in sorted(records, key=lambda record: record.ts):
         heard.setdefault(record.agent, []).append((day_of(record), record.ts))
-    group, found = GroupDays(Carried()), Analysis([], [])
+    group, found, silences = GroupDays(Carried()), Analysis([], []), read_silences(records)
     for day in days:
         group = GroupDays(Carried.decode(group.carried.encode()))
         of_day = [r for r in records if day_of(r) == day]
-        over = group.day(day, of_day, last_seen_by(day, heard))
+        over = group.day(day, of_day, last_seen_by(day, heard), silences)
         found = Analysis(found.rebalances + over.rebalances, found.incidents + over.incidents)
     return Analysis(
         [*found.rebalances, *group.pending], [*found.incidents, *group.pending_incidents]
