@@ -10,7 +10,8 @@ from aggregation.incidents.model import IncidentKind
 from aggregation.rebalances.departures import DepartureKind
 from aggregation.rebalances.known_records import prepare_records
 from aggregation.rebalances.rebalances import explain_known
-from aggregation.rebalances.silences import SLOT_S, SilentSpan, find_silences, read_silences
+from aggregation.rebalances.silences import SilentSpan, find_silences, read_silences
+from aggregation.rebalances.slots import SLOT_S
 from metrics.model.sample import Sample, SampleKind, format_time, parse_time
 from metrics.model.signals import Member, Signal
 from tests.aggregation.rebalances.test_rebalances import (

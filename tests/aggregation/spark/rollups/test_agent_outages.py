@@ -7,7 +7,8 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from aggregation.rebalances.silences import SLOT_S, read_silences
+from aggregation.rebalances.silences import read_silences
+from aggregation.rebalances.slots import SLOT_S
 from aggregation.spark.ingest.job import IngestConfig, TableIngest
 from aggregation.spark.ingest.spool_source import SpoolSource
 from aggregation.spark.rollups.group_rebalances import agents_silences
