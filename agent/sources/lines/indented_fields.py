@@ -34,7 +34,7 @@ Unwrap = Callable[[bytes], Iterable[LogEntry]]
 _FIELD = re.compile(r" {4}([A-Za-z_$][\w.$@-]{0,63}): (.*)", re.DOTALL)
 _OF_NODE = "  "
 """Before each field of an object that Node prints."""
-_FIELD_OF_NODE = re.compile(r" {2,4}'?[\w.@-]{1,64}'?: ")
+_FIELD_OF_NODE = re.compile(r" {2,4}['\"]?[\w.@-]{1,64}['\"]?: ")
 _HEAD_OF_NODE = re.compile(r"(?:^|\s)\{\s*$")
 _HEAD = re.compile(
     r"(?:^|[\s\]])(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL|USERLVL)(?: \([^)\n]{1,255}\))?: "

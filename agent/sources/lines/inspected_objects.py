@@ -20,17 +20,40 @@ _OBJECT = re.compile(
 )
 _FIELD = re.compile(r"^  '?([\w.@-]{1,64})'?: (.*(?:\n {3,}.*|\n  [\]}].*)*)", re.MULTILINE)
 _MESSAGE = re.compile(rb"^ {2,4}(?:message|msg): ['\"`]", re.MULTILINE)
-_CLIENTS = re.compile(rb"^  (?:groupId|logger): '", re.MULTILINE)
+_CLIENTS = re.compile(rb"^  \"?(?:groupId|logger)\"?: ['\"]", re.MULTILINE)
 """Fields of kafkajs after a message; other objects may stay in their place."""
+_PART = re.compile(
+    r"'((?:[^'\\]|\\.){0,8192})'|\"(?:[^\"\\]|\\.){0,8192}\"|`((?:[^`\\]|\\.){0,8192})`"
+    r"|([A-Za-z_$][\w$]{0,63}|\[Symbol\([\w.]{0,64}\)\])(?=: )"
+    r"|\[(?:Array|Object)\]|\bundefined\b"
+)
+"""A text, a name, and placeholders for values: parts of an object on one line."""
 _DEEP = re.compile(r"\[(?:Array|Object)\]|\bundefined\b")
 """Placeholders for values deep within an object, and for a missing value."""
 _BARE_NAME = re.compile(r"([{,]\s*)([A-Za-z_$][\w$]*):")
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 _QUOTES = "'\"`"
 
 
 def join_inspected(data: bytes) -> bytes:
     """Return a text with each such object that has a message on one line."""
     return _OBJECT.sub(_join, data)
+
+
+def as_json(text: str) -> str:
+    """Return an object on one line as JSON, as far as it is one; the text behind it may change."""
+    return _PART.sub(_write, text)
+
+
+def _write(found: re.Match[str]) -> str:
+    """Write a part of an object as JSON; a placeholder is null."""
+    quoted, in_backticks, name = found.groups()
+    if name is not None:
+        return f'"{name}"'
+    inner = in_backticks if quoted is None else quoted
+    if inner is not None:
+        return '"' + inner.replace("\\'", "'").replace("\\`", "`").replace('"', '\\"') + '"'
+    return found[0] if found[0].startswith('"') else "null"
 
 
 def _is_entry(found: re.Match[bytes]) -> bool:
@@ -41,6 +64,9 @@ def _is_entry(found: re.Match[bytes]) -> bool:
 def _join(found: re.Match[bytes]) -> bytes:
     if not _is_entry(found):
         return found[0]
+    if found["head"] is not None:
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):  # JSON, with an indentation
+            return found["head"] + msgspec.json.encode(_decode(b"{%s}" % found["fields"]))
     texts = _FIELD.findall(found["fields"].decode(errors="replace"))
     fields = {name: _read(text.rstrip("\r,")) for name, text in texts}
     inner = fields.get("log")

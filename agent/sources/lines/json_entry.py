@@ -42,8 +42,8 @@ _WRAPPERS = (
     "data", "body", "logEvent", "event", "properties", "record", "json", "logContent",
 )  # fmt: skip
 """Keys of a store's object around the application's own."""
-_INNER_WRAPPERS = ("attributes", "fields")
-"""The same, if the object itself has no message: Datadog's API, Rust's tracing."""
+_INNER_WRAPPERS = ("attributes", "fields", "log")
+"""The same, if the object itself has no message: Datadog's API, Rust's tracing, kafkajs's entry."""
 _LISTS = (
     "logEvents", "events", "hits", "entries", "results", "data", "Items", "logs", "result",
     "messages", "streams", "tables", "list", "records",

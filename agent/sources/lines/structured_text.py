@@ -9,12 +9,16 @@ Known fields come first, in a fixed order, because layouts sort them; the others
 that a logger adds to each line.
 """
 
+import contextlib
+import json
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
 
+from agent.sources.lines.inspected_objects import as_json
 from agent.sources.lines.json_entry import Json, decode, level_of
 
 _KNOWN = (
@@ -54,7 +58,14 @@ _PROGRAM = re.compile(r"^[a-z][\w./-]{0,63}: (?=[a-z])")
 """Prefix of each message by charm's and other loggers."""
 _SENDER = re.compile(r"^\([^()\n]{1,255}\): ")
 """Name, process and host that pino-pretty writes behind the level."""
+_SEPARATOR = re.compile(r"\s(?:[-\u2013|]|--|[=-]>)$")
+"""Between a message and its fields."""
 _JSON_TAIL = re.compile(r"\s(?=\{\")")
+_INSPECTED = re.compile(r"\s(?=\{ '?[A-Za-z_$][\w$.@-]{0,63}'?: )")
+_DECODER = json.JSONDecoder()
+"""Reads an object with text behind it, which msgspec refuses."""
+_MAX_OBJECTS = 8
+"""Objects of a line that are tried, so that a line costs its length at most so many times."""
 
 
 def structure(text: str, level: str, fields: Mapping[str, Any] | None) -> str | None:
@@ -67,23 +78,29 @@ def structure(text: str, level: str, fields: Mapping[str, Any] | None) -> str | 
 
 
 def _flatten(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return fields with those of a group of them: slog's WithGroup, or winston's ``extra``."""
+    """Return fields with those of a group of them: slog's WithGroup, or winston's ``extra``.
+
+    GELF writes an underscore before each.
+    """
     if not _GROUPS.isdisjoint(fields):
         return fields
+    if not _OF_GELF.isdisjoint(fields):
+        return {name.removeprefix("_"): value for name, value in fields.items()}
     groups = (value for value in fields.values() if isinstance(value, dict))
     return next((group for group in groups if not _GROUPS.isdisjoint(group)), fields)
 
 
 _GROUPS = frozenset(("group", "groupId"))
+_OF_GELF = frozenset(f"_{name}" for name in _GROUPS)
 _IN_GROUP = (".group", ".groupId")
 """Keys of these within a group of slog's, as text."""
 
 
 def _structure_line(text: str) -> str | None:
-    tail = _JSON_TAIL.search(text)
-    if tail is not None and text.endswith("}"):  # zap's console layout
-        found = decode(text[tail.end() :])
-        return None if found is None else _render_behind(text[: tail.start()], found)
+    if (behind := _find_object(text) or _find_inspected(text)) is not None:
+        return _render_behind(*behind)
+    if text.endswith("}") and _JSON_TAIL.search(text) is not None:
+        return None
     pairs = {
         key: _unquote(quoted) if quoted else plain for key, quoted, plain in _PAIR.findall(text)
     }
@@ -98,6 +115,39 @@ def _structure_line(text: str) -> str | None:
         return _render(level, pairs.get("msg") or pairs.get("message") or "", pairs)
     first = _PAIR.search(text)
     return None if first is None else _render(*_split(text[: first.start()]), pairs)
+
+
+def _find_object(text: str) -> tuple[str, Json] | None:
+    """Return the text before an object, and the object; without a group it ends the text.
+
+    More may follow it: NestJS writes the time since its line before, pino-pretty its own fields.
+    """
+    end = 0
+    for begin in islice(_JSON_TAIL.finditer(text), _MAX_OBJECTS):
+        if begin.start() < end:  # within the object before
+            continue
+        head = text[: begin.start()]
+        if not end and text.endswith("}"):  # zap's console layout
+            found = decode(text[begin.end() :])
+            if found is not None:
+                return head, found
+        with contextlib.suppress(ValueError, RecursionError):
+            found, end = _DECODER.raw_decode(text, begin.end())
+            if not _GROUPS.isdisjoint(found):
+                return head, found
+    return None
+
+
+def _find_inspected(text: str) -> tuple[str, Json] | None:
+    """Return the same of an object with a group that Node prints on one line."""
+    begin = _INSPECTED.search(text)
+    if begin is None:
+        return None
+    with contextlib.suppress(ValueError, RecursionError):
+        found, _ = _DECODER.raw_decode(as_json(text[begin.end() :]))
+        if not _GROUPS.isdisjoint(found):
+            return text[: begin.start()], found
+    return None
 
 
 def _render_behind(head: str, found: Json) -> str:
@@ -118,7 +168,7 @@ def _split(head: str) -> tuple[str, str]:
         message = message.rpartition("\t")[2]
     if message.endswith(":"):  # hclog writes a logger before it, and a colon behind
         message = _LOGGER.sub("", message[:-1])
-    message = _PROGRAM.sub("", _SENDER.sub("", message))
+    message = _SEPARATOR.sub("", _PROGRAM.sub("", _SENDER.sub("", message)))
     return "" if level is None else level[1], message
 
 

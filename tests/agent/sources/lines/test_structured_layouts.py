@@ -158,8 +158,57 @@ KAFKAJS_LAYOUTS: dict[str, Layout] = {
     "NestJS": lambda t, m, f: (
         f"[Nest] 1  - {t:%m/%d/%Y, %I:%M:%S} PM     LOG [Server] INFO {m} {json.dumps(f)}"
     ),
+    "NestJS with the time since the line before": lambda t, m, f: (
+        f"\x1b[32m[Payments] 8018  - \x1b[39m{t:%m/%d/%Y, %I:%M:%S} PM \x1b[32m    LOG\x1b[39m "
+        f"\x1b[38;5;3m[ServerKafka] \x1b[39m\x1b[32mINFO {m} {json.dumps(f)}\x1b[39m"
+        "\x1b[38;5;3m +380ms\x1b[39m"
+    ),
+    "nest-winston": lambda t, m, f: (
+        f"\x1b[32m[MyApp]\x1b[39m \x1b[32m8024\x1b[39m {t:%m/%d/%Y, %I:%M:%S} PM \x1b[32m    LOG"
+        f"\x1b[39m \x1b[33m[ServerKafka]\x1b[39m \x1b[32mINFO {m} {json.dumps(f)}\x1b[39m "
+        "\x1b[33m+395ms\x1b[39m"
+    ),
+    "nest-winston with fields": lambda t, m, f: (
+        f"[MyApp] 8024 {t:%m/%d/%Y, %I:%M:%S} PM     LOG [ServerKafka] INFO {m} {json.dumps(f)} - "
+        '{"requestId":"7"} +2ms'
+    ),
+    "nestjs-pino": lambda t, m, f: (
+        f'[{iso(t)}] INFO (7977): INFO {m} {json.dumps(f)} {{"context":"ServerKafka"}}'
+    ),
+    "console.log of a message and its fields, on one line": lambda t, m, f: (
+        f"{iso(t)} INFO {m} {inspected(f)}"
+    ),
+    "an object of JSON over several lines": lambda t, m, f: (
+        f"{iso(t)} info: {m} {json.dumps(f, indent=2)}"
+    ),
+    "an entry of kafkajs as it is, in fields": lambda t, m, f: json.dumps(
+        {"level": 30, "time": int(t.timestamp() * 1000), "log": {"message": m, **f}}
+    ),
+    "GELF's fields": lambda t, m, f: json.dumps(
+        {"short_message": m, "timestamp": t.timestamp(), "_logger": "kafkajs"}
+        | {f"_{name}": json.dumps(v) if isinstance(v, dict) else v for name, v in f.items()}
+    ),
+    "a message, a dash and its fields": lambda t, m, f: (
+        f"{iso(t)} INFO [kafka] {m} - {json.dumps(f)}"
+    ),
+    "NestJS behind fields of a request": lambda t, m, f: (
+        f'{iso(t)} LOG {{"requestId":"7"}} INFO {m} {json.dumps(f)} +1ms'
+    ),
 }
 WANTED = [(1, "13:21:05"), (0, "13:21:08")]
+
+
+def inspected(value: object) -> str:
+    """Return a value as Node's util.inspect prints it on one line."""
+    if isinstance(value, dict):
+        names = {key: key if key.isidentifier() else f"'{key}'" for key in value}
+        texts = [f"{names[key]}: {inspected(each)}" for key, each in value.items()]
+        return f"{{ {', '.join(texts)} }}" if texts else "{}"
+    if isinstance(value, list):
+        return f"[ {', '.join(map(inspected, value))} ]" if value else "[]"
+    if isinstance(value, str):
+        return f'"{value}"' if "'" in value else f"'{value}'"
+    return json.dumps(value)
 
 
 def write(story: list[tuple[int, str, dict[str, Any]]], layout: Layout) -> str:
