@@ -10,9 +10,9 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from aggregation.spark.report.plot import style, svg
 from docs.dashboard_pictures.lists import ranking, stat, table
 from docs.dashboard_pictures.place import Place, Series, Span
+from docs.dashboard_pictures.style import style, svg
 from docs.dashboard_pictures.times import heatmap, state_timeline, timeseries
 
 Ask = Callable[[Mapping[str, Any], str], Sequence[Series]]

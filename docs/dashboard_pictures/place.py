@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from aggregation.spark.report.plot import FAINT, INK, format_seconds, plain, readable
+from aggregation.spark.report.plot import format_seconds, plain, readable
+from docs.dashboard_pictures.style import FAINT, INK
 
 CHAR_IN = 0.062
 """Width of a character, about, at the size of labels."""

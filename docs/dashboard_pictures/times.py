@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from aggregation.spark.report.plot import GAP, LABEL_MAX_CHARS, format_seconds, readable
+from aggregation.spark.report.plot import LABEL_MAX_CHARS, format_seconds, readable
 from docs.dashboard_pictures.place import (
     CHAR_IN,
     TITLE_IN,
@@ -21,6 +21,7 @@ from docs.dashboard_pictures.place import (
     runs,
     value_mappings,
 )
+from docs.dashboard_pictures.style import GAP
 
 _CYCLE = ("#3b76af", "#c88d2b", "#4f9d9d", "#8c6bb1", "#7a8b3c", "#b5577e", "#5c6670", "#a0714f")
 _LANE = 0.8

@@ -3,12 +3,9 @@
 from collections import Counter
 from datetime import timedelta
 
-from aggregation.spark.report.plot import GAP, canvas, count_axis, most_days
+from aggregation.spark.report.plot import Panel, columns
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key
 from aggregation.spark.rollups.preaggregations import PreAggregation
-
-_SLOTS = 12
-"""Bars of fewer days are not drawn wider than bars of this many days."""
 
 QUERY = """
 SELECT date_sub($last, $step * (CAST(floor(datediff($last, day) / $step) AS INT) + 1) - 1)
@@ -31,20 +28,10 @@ def chart(rows: Rows) -> Chart | None:
     days = [first + n * step for n in range((last - first) // step + 1)]
     counts = {(row["cause"], row["since"]): row["rebalances"] for row in rows}
     causes = sorted({row["cause"] for row in rows}, key=lambda code: -1 if code is None else code)
-    figure, axes = canvas(2.9)
-    floor = [0] * len(days)
-    for cause in causes:
-        heights = [counts.get((cause, day), 0) for day in days]
-        colour = cause_key(cause).colour
-        axes.bar(range(len(days)), heights, 0.8, floor, color=colour, edgecolor=GAP, linewidth=0.7)
-        floor = [below + height for below, height in zip(floor, heights, strict=True)]
-    margin = max(0.6, (_SLOTS - len(days)) / 2)
-    axes.set_xlim(-margin, len(days) - 1 + margin)
-    shown = range(0, len(days), len(days) // most_days() + 1)
-    axes.set_xticks(list(shown), [f"{days[n]:%-d %b}" for n in shown])
-    count_axis(axes.yaxis)
-    axes.grid(axis="y")
-    axes.set_ylabel("rebalances")
+    layers = [
+        (cause_key(cause).colour, [counts.get((cause, day), 0) for day in days]) for cause in causes
+    ]
+    figure = columns([Panel("rebalances", layers, 14)], days)
     totals = by_cause(rows)
     by_name = ", ".join(f"{cause_key(cause).label} {totals[cause]:,}" for cause in causes)
     return Chart(

@@ -1,7 +1,7 @@
 """Departures of members: deploys and crashes separately."""
 
 from aggregation.rebalances.departures import DepartureKind
-from aggregation.spark.report.plot import GAP, TOP, bars, count_axis
+from aggregation.spark.report.plot import TOP, Bar, bars, count_axis
 from aggregation.spark.report.section import Chart, Key, Rows, Section, subject
 from aggregation.spark.rollups.preaggregations import PreAggregation
 from metrics.model.palette import ON_LIGHT
@@ -36,14 +36,13 @@ def chart(rows: Rows) -> Chart | None:
     if not rows:
         return None
     shown = rows[:TOP]
-    figure, axes = bars([subject(row) for row in shown])
-    left = [0] * len(shown)
-    for name, (_, colour) in KINDS.items():
-        widths = [row[name] for row in shown]
-        axes.barh(range(len(shown)), widths, 0.66, left, color=colour, edgecolor=GAP, linewidth=0.7)
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    count_axis(axes.xaxis)
-    axes.set_xlabel("departures")
+    parts = [[(colour, row[name]) for name, (_, colour) in KINDS.items()] for row in shown]
+    sums = [sum(number for _, number in each) for each in parts]
+    drawn = [
+        Bar(subject(row), each, f"{number:,}")
+        for row, each, number in zip(shown, parts, sums, strict=True)
+    ]
+    figure = bars(drawn, count_axis(max(sums)), "departures")
     totals = ", ".join(f"{kind} {sum(r[n] for r in rows):,}" for n, (kind, _) in KINDS.items())
     legend = tuple(Key(colour, kind.value) for kind, colour in KINDS.values())
     return Chart(figure, f"How members went: {totals}.", legend)

@@ -1,10 +1,18 @@
 """Durations of rebalances: of whole groups, and of single members."""
 
-from aggregation.spark.report.plot import ACCENT, TOP, bars, format_seconds, log_time_axis
+from aggregation.spark.report.plot import (
+    TOP,
+    format_seconds,
+    lanes,
+    log_share,
+    log_time_axis,
+    strokes,
+)
 from aggregation.spark.report.section import Chart, Key, Rows, Section, subject
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
 _SHARES = ("p50_s", "p95_s", "p99_s")
+_DOTS_PX = (12, 9, 6)
 
 QUERY = """
 WITH buckets AS (
@@ -49,18 +57,25 @@ def chart(rows: Rows) -> Chart | None:
     shown = [row for row in rows[:TOP] if row["p50_s"] is not None]
     if not shown:
         return None
-    figure, axes = bars([subject(row) for row in shown])
-    for y, row in enumerate(shown):
-        values = [row[name] for name in _SHARES]
-        axes.plot([values[0], values[-1]], [y, y], color=ACCENT, alpha=0.45, linewidth=3)
-        for value, size in zip(values, (8, 6, 4), strict=True):
-            axes.plot(value, y, "o", color=ACCENT, markersize=size)
-    log_time_axis(axes)
-    axes.margins(x=0.08)
+    ends = [row[name] for row in shown for name in _SHARES]
+    first, last, ticks = log_time_axis(min(ends), max(ends))
+    at = [[log_share(row[name], first, last) for name in _SHARES] for row in shown]
+    middles = [(lane + 0.5) / len(shown) for lane in range(len(shown))]
+    shapes = [
+        strokes("span", 3, ((x[0], y, x[-1], y) for x, y in zip(at, middles, strict=True))),
+        *(
+            strokes("dot", size, ((x[n], y, x[n], y) for x, y in zip(at, middles, strict=True)))
+            for n, size in enumerate(_DOTS_PX)
+        ),
+    ]
+    longest_of = [format_seconds(row["p95_s"]) for row in shown]
+    figure = lanes([subject(row) for row in shown], shapes, ticks, values=longest_of)
     slowest = shown[0]
     longest = format_seconds(slowest["p95_s"])
     alt = f"Durations per group; {subject(slowest)} has the longest p95, {longest}."
-    return Chart(figure, alt, (Key("var(--accent)", "large to small dot: p50, p95, p99"),))
+    return Chart(
+        figure, alt, (Key("var(--accent)", "large to small dot: p50, p95, p99; the text is p95"),)
+    )
 
 
 SECTION = Section(

@@ -1,8 +1,8 @@
 """Groups by the cost of their incidents."""
 
 from aggregation.spark.report.kinds import PLAN_COLOURS, plan_keys
-from aggregation.spark.report.plot import TOP, bars, format_seconds, time_axis
-from aggregation.spark.report.section import Chart, Rows, Section, subject
+from aggregation.spark.report.plot import TOP, Bar, bars, format_seconds, time_axis
+from aggregation.spark.report.section import Chart, Row, Rows, Section, subject
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
@@ -42,16 +42,17 @@ def chart(rows: Rows) -> Chart | None:
     shown = [row for row in by_lost[:TOP] if row["lost_s"] > 0]
     if not shown:
         return None
-    figure, axes = bars([subject(row) for row in shown])
-    lost = [row["lost_s"] for row in shown]
-    unplanned = [min(row["unplanned_lost_s"], row["lost_s"]) for row in shown]
-    axes.barh(range(len(shown)), unplanned, 0.66, color=PLAN_COLOURS["unplanned"])
-    planned = [all_of - part for all_of, part in zip(lost, unplanned, strict=True)]
-    axes.barh(range(len(shown)), planned, 0.66, unplanned, color=PLAN_COLOURS["planned"])
-    time_axis(axes, shown[0]["lost_s"])
+    drawn = [Bar(subject(row), _parts(row), format_seconds(row["lost_s"])) for row in shown]
+    figure = bars(drawn, time_axis(shown[0]["lost_s"]))
     most = format_seconds(shown[0]["lost_s"])
     alt = f"Time lost by group; {subject(shown[0])} lost the most, {most}."
     return Chart(figure, alt, plan_keys())
+
+
+def _parts(row: Row) -> list[tuple[str, float]]:
+    unplanned = min(row["unplanned_lost_s"], row["lost_s"])
+    lost = {"unplanned": unplanned, "planned": row["lost_s"] - unplanned}
+    return [(colour, lost[plan]) for plan, colour in PLAN_COLOURS.items()]
 
 
 SECTION = Section(

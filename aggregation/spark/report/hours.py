@@ -1,14 +1,14 @@
 """Rebalances by hour of the week."""
 
-from matplotlib.colors import LinearSegmentedColormap
-
-from aggregation.spark.report.plot import canvas, most_ticks
+from aggregation.spark.report.plot import AxisTick, Box, boxes, lanes
 from aggregation.spark.report.section import Chart, Rows, Section
 from aggregation.spark.rollups.preaggregations import PreAggregation
 from metrics.model.palette import AMOUNTS
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _HOURS = 24
+_CELL = (0.92 / _HOURS, 0.86 / len(_DAYS))
+"""Width and height of an hour's rectangle."""
 
 QUERY = """
 SELECT weekday(day) AS weekday, date_format(day, 'E') AS weekday_label, bucket AS hour,
@@ -32,20 +32,26 @@ def chart(rows: Rows) -> Chart | None:
     most = max(rows, key=lambda row: row["unplanned"])
     if not most["unplanned"]:
         return None
-    shades = LinearSegmentedColormap.from_list("hours", AMOUNTS)
-    figure, axes = canvas(2.7)
+    places: dict[str, list[Box]] = {}
     for day, hours in enumerate(counts):
         for hour, count in enumerate(hours):
             if count:
-                share = count / most["unplanned"]
-                axes.barh(day, 0.92, 0.86, hour + 0.04, color=shades(share))
-    axes.set_yticks(range(len(_DAYS)), _DAYS)
-    axes.set_ylim(len(_DAYS) - 0.4, -0.6)
-    axes.set_xlim(0, _HOURS)
-    shown = range(0, _HOURS + 1, _HOURS // (most_ticks() + 1))
-    axes.set_xticks(shown, [f"{hour}:00" for hour in shown])
+                place = Box((hour + 0.04) / _HOURS, (day + 0.07) / len(_DAYS), *_CELL)
+                places.setdefault(_shade(count / most["unplanned"]), []).append(place)
+    shapes = [boxes(colour, own) for colour, own in places.items()]
+    ticks = [AxisTick(hour / _HOURS, f"{hour}:00") for hour in range(0, _HOURS + 1, 3)]
+    figure = lanes(_DAYS, shapes, ticks)
     at = f"{_DAYS[most['weekday']]} {most['hour']}:00"
     return Chart(figure, f"Unplanned rebalances by hour; most on {at}: {most['unplanned']:,}.")
+
+
+def _shade(share: float) -> str:
+    """Return a colour of the ramp, from 0 (its first) to 1 (its last)."""
+    at = share * (len(AMOUNTS) - 1)
+    first = min(int(at), len(AMOUNTS) - 2)
+    ends = (bytes.fromhex(AMOUNTS[n][1:]) for n in (first, first + 1))
+    mixed = (round(low + (high - low) * (at - first)) for low, high in zip(*ends, strict=True))
+    return f"#{bytes(mixed).hex()}"
 
 
 SECTION = Section(

@@ -1,6 +1,6 @@
 """Causes by cost: incidents by their kind."""
 
-from aggregation.spark.report.plot import GAP, TOP, bars, format_seconds, time_axis
+from aggregation.spark.report.plot import TOP, Bar, bars, format_seconds, time_axis
 from aggregation.spark.report.section import Chart, Key, Rows, Section
 from aggregation.spark.rollups.preaggregations import PreAggregation
 from metrics.model.palette import ON_LIGHT
@@ -37,11 +37,16 @@ def chart(rows: Rows) -> Chart | None:
     shown = [row for row in by_cost[:TOP] if row["lost_s"]]
     if not shown:
         return None
-    figure, axes = bars([f"{row['kind']} ({row['incidents']:,})" for row in shown])
-    colours = [PLAN_COLOURS[row["plan"]] for row in shown]
     lost = [row["lost_s"] for row in shown]
-    axes.barh(range(len(shown)), lost, 0.66, color=colours, edgecolor=GAP, linewidth=0.7)
-    time_axis(axes, lost[0])
+    drawn = [
+        Bar(
+            f"{row['kind']} ({row['incidents']:,})",
+            [(PLAN_COLOURS[row["plan"]], row["lost_s"])],
+            format_seconds(row["lost_s"]),
+        )
+        for row in shown
+    ]
+    figure = bars(drawn, time_axis(lost[0]))
     alt = f"Time lost by kind of incident; {shown[0]['kind']} cost most, {format_seconds(lost[0])}."
     return Chart(figure, alt, plan_keys())
 

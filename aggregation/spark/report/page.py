@@ -15,18 +15,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from aggregation.spark.report.headline import Sentence, cost_of, count, format_days
-from aggregation.spark.report.plot import (
-    NARROW,
-    WIDE,
-    FigureRoom,
-    format_seconds,
-    plain,
-    readable,
-    style,
-    svg,
-)
+from aggregation.spark.report.plot import format_seconds, plain, readable
 from aggregation.spark.report.report import Report
-from aggregation.spark.report.section import Chart, Key, Row, Rows, Section, cause_key, subject
+from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key, subject
 from aggregation.spark.report.share import format_share
 from metrics.model.status import BY_LABEL
 
@@ -249,29 +240,17 @@ def _place(section: Section, row: Row, places: set[str]) -> str:
 
 
 def _figure(section: Section, rows: Rows, report: Report) -> Markup:
-    """Return a section's figure, drawn for a wide and for a narrow screen: one of them is shown."""
-    drawn = _draw(section, rows, report, "at-wide", WIDE) if rows else None
-    narrow = None if drawn is None else _draw(section, rows, report, "at-narrow", NARROW)
-    if drawn is None or narrow is None:
+    """Return a section's figure with its legend, or nothing."""
+    draw = section.marked_chart
+    chart = None if not rows else section.chart(rows) if draw is None else draw(rows, report.marks)
+    if chart is None:
         return Markup()
-    chart, drawing = drawn
     legend = Markup().join(_swatch(key) for key in chart.legend)
     notes = Markup().join(Markup("<li>{}</li>").format(readable(note, 120)) for note in chart.notes)
     marks = Markup('<ol class="marks">{}</ol>').format(notes) if chart.notes else Markup()
-    return Markup('<figure tabindex="0">{}{}<ul class="legend">{}</ul>{}</figure>').format(
-        drawing, narrow[1], legend, marks
-    )
-
-
-def _draw(
-    section: Section, rows: Rows, report: Report, kind: str, shape: FigureRoom
-) -> tuple[Chart, Markup] | None:
-    draw, name = section.marked_chart, f"{section.name}-{kind}"
-    with style(name, shape):
-        chart = section.chart(rows) if draw is None else draw(rows, report.marks)
-        if chart is None:
-            return None
-        return chart, Markup(svg(chart.figure, name, plain(chart.alt), kind))  # noqa: S704 - own
+    return Markup(
+        '<figure><div role="img" aria-label="{}">{}</div><ul class="legend">{}</ul>{}</figure>'
+    ).format(plain(chart.alt), chart.figure, legend, marks)
 
 
 def _swatch(key: Key) -> Markup:
@@ -327,8 +306,9 @@ def _cell(name: str, value: Any, link: str, source: str) -> _Cell:
         case bool():
             return _Cell("yes" if value else "no")
         case str():
-            to = link if name in _GROUP_COLUMNS else ""
-            return _Cell(readable(value, cell_limit(name)), title=plain(value), link=to)
+            shown, whole = readable(value, cell_limit(name)), plain(value)
+            kind, to = ("name", link) if name in _GROUP_COLUMNS else ("", "")
+            return _Cell(shown, kind, title=whole, link=to)
     if isinstance(value, date):
         return _Cell(format_value(name, value), "when")
     return _Cell(format_value(name, value), "number", link=source if value else "")
@@ -345,7 +325,7 @@ def format_value(name: str, value: float | date) -> str:
         case float() if name.startswith("share") or name == "target":
             return format_share(value)
         case float() if name.endswith("change"):
-            return f"{100 * value:+,.0f} %"
+            return f"{round(100 * value):+,} %".replace("+0 %", "0 %")
         case int():
             return f"{value:,}"
         case float():

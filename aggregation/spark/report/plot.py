@@ -1,156 +1,260 @@
-"""Figures as inline SVG that follow the page's colours, light or dark.
+"""Figures of HTML and SVG that fit every width: one drawing for a wide and for a narrow screen.
 
-Text, rules and gaps are drawn in marker colours that become CSS variables, so one version of a
-figure is enough. Labels come from clients: no part of them is read as markup or mathematics.
+Text is HTML, as large everywhere. Bars, dots and grids are paths in an SVG that is stretched to
+the room between the texts. All places are in shares of that room, from 0 (left, top) to 1. Colours
+that are CSS variables follow the page, light or dark. Labels come from clients: none is markup.
 """
 
 import re
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from html import escape
-from io import StringIO
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from math import floor, log, log10
+from typing import NamedTuple
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.figure import Figure
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    MaxNLocator,
-    MultipleLocator,
-    NullLocator,
-)
-
-
-class FigureRoom(NamedTuple):
-    """Room of a figure: its text is as large in each."""
-
-    width_in: float
-    ticks: int
-    """Most ticks along the width."""
-    label_chars: int
-    """Most characters of a label at its side."""
-
+from markupsafe import Markup
 
 LABEL_MAX_CHARS = 47
-WIDE = FigureRoom(9.2, 7, LABEL_MAX_CHARS)
-NARROW = FigureRoom(4.6, 4, 22)
-"""Of a telephone's screen, about 340 px beside the margins."""
-_shape = ContextVar("shape", default=WIDE)
-ROW_IN = 0.34
+_NARROW_CHARS = 22
+"""Most characters of a label on a narrow screen."""
 TOP = 12
 """Limit of groups or members in a plot; the table has them all."""
-
+_TICKS = 7
+"""Most ticks of an axis; a narrow screen shows every other one's text."""
+_DAY_TICKS = 10
+"""The same for labels as short as a day's."""
+_SLOTS = 12
+"""Columns of fewer days are not drawn wider than columns of this many days."""
+_BAR = 0.66
+"""Height of a bar in its lane's, and below, width of a column in its slot's."""
+_COLUMN = 0.8
+_LANE_REM = 1.6
 _MANY_H = 100
 _STEPS_S = (
     *(0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800),
     *(3600 * hours for hours in (1, 2, 4, 6, 12, 24, 48, 120, 240, 480, 1000, 2500, 5000, 10000)),
 )
-
 _LOG_S = (
     *(0.001, 0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800),
-    *(3600 * hours for hours in (1, 2, 5, 12, 24, 72, 240, 1000, 5000)),
+    *(3600 * hours for hours in (1, 2, 5, 12, 24, 72, 240, 1000, 5000, 20000, 100000)),
 )
-
-INK, FAINT, GAP, ACCENT = "#010203", "#010204", "#010205", "#010206"
-_VARIABLES = {INK: "--ink", FAINT: "--faint", GAP: "--card", ACCENT: "--accent"}
+ACCENT = "var(--accent)"
 _CONTROL = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufffe\uffff]+"
 )
-_STYLE: Any = {
-    "svg.fonttype": "none",
-    "text.parse_math": False,
-    "font.size": 10,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": FAINT,
-    "axes.facecolor": "none",
-    "figure.facecolor": "none",
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "grid.color": FAINT,
-    "grid.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "ytick.left": False,
-}
 
 
-@contextmanager
-def style(salt: str, shape: FigureRoom = WIDE) -> Iterator[None]:
-    """Draw in the report's style; ``salt`` makes the ids of two figures different."""
-    before = _shape.set(shape)
-    try:
-        with warnings.catch_warnings(), mpl.rc_context(_STYLE):
-            mpl.rcParams["svg.hashsalt"] = salt
-            warnings.simplefilter("ignore", UserWarning)  # glyphs that this machine's font lacks
-            yield
-    finally:
-        _shape.reset(before)
+class AxisTick(NamedTuple):
+    """A text at a place of an axis."""
+
+    at: float
+    text: str
 
 
-def most_ticks() -> int:
-    """Return how many ticks have room along the width of a figure."""
-    return _shape.get().ticks
+class Axis(NamedTuple):
+    """An axis of values from 0."""
+
+    end: float
+    """Its highest value."""
+    ticks: Sequence[AxisTick]
 
 
-def most_days() -> int:
-    """Return the same for labels as short as a day's."""
-    return most_ticks() * 10 // 7
+class Bar(NamedTuple):
+    """A horizontal bar of one or several parts."""
+
+    label: str
+    parts: Sequence[tuple[str, float]]
+    """Colours and lengths, in the unit of the axis."""
+    value: str
+    """Text behind the bar."""
 
 
-def canvas(height_in: float) -> tuple[Figure, Axes]:
-    """Return an empty figure of the page's width."""
-    figure = Figure(figsize=(_shape.get().width_in, height_in), layout="constrained")
-    return figure, figure.add_subplot()
+class Panel(NamedTuple):
+    """Stacked columns above a common axis of days."""
+
+    title: str
+    layers: Sequence[tuple[str, Sequence[float]]]
+    """Colours and a height for each day, the lowest layer first."""
+    height_rem: float
 
 
-def canvas_of_two(height_in: float) -> tuple[Figure, tuple[Axes, Axes]]:
-    """Return an empty figure with two axes above each other and a common x axis below both."""
-    figure = Figure(figsize=(_shape.get().width_in, height_in), layout="constrained")
-    above = figure.add_subplot(2, 1, 1)
-    below = figure.add_subplot(2, 1, 2, sharex=above)
-    above.tick_params(labelbottom=False)
-    return figure, (above, below)
+class Box(NamedTuple):
+    """A rectangle: its corner at the left and top, width and height."""
+
+    left: float
+    top: float
+    width: float
+    height: float
 
 
-def bars(labels: Sequence[str]) -> tuple[Figure, Axes]:
-    """Return a figure for horizontal bars, the first on top, and a grid along the values."""
-    figure, axes = canvas(0.75 + ROW_IN * len(labels))
-    axes.set_yticks(
-        range(len(labels)), [readable(label, _shape.get().label_chars) for label in labels]
+def time_axis(longest_s: float) -> Axis:
+    """Return an axis with ticks at round times: at 15 min, not at 16.7."""
+    longest_h = longest_s / 3600
+    fitting = (step for step in _STEPS_S if longest_s / step <= _TICKS)
+    step = _round_step(longest_s) if longest_s < 1 else next(fitting, 3600 * _round_step(longest_h))
+    return _axis(longest_s, step, format_seconds)
+
+
+def count_axis(most: float) -> Axis:
+    """Return an axis with ticks at whole numbers, with separated thousands."""
+    return _axis(max(most, 1), max(_round_step(most), 1), lambda value: f"{value:,.0f}")
+
+
+def share_axis(most: float) -> Axis:
+    """Return an axis of shares with ticks at round percentages."""
+    return _axis(most, _round_step(most), lambda value: f"{100 * value:.3g} %")
+
+
+def log_time_axis(shortest_s: float, longest_s: float) -> tuple[float, float, Sequence[AxisTick]]:
+    """Return the ends of a logarithmic axis, both at round times, and its ticks."""
+    first = max((s for s in _LOG_S if s < shortest_s), default=_LOG_S[0])
+    last = min((s for s in _LOG_S if s > longest_s), default=max(longest_s, _LOG_S[-1]))
+    times = [s for s in _LOG_S if first <= s <= last]
+    shown = times[:: len(times) // (_TICKS + 1) + 1]
+    return first, last, [AxisTick(log_share(s, first, last), format_seconds(s)) for s in shown]
+
+
+def log_share(value: float, first: float, last: float) -> float:
+    """Return the place of a value on a logarithmic axis; one beyond an end is at that end."""
+    return log(min(max(value, first), last) / first) / log(last / first)
+
+
+def _round_step(most: float) -> float:
+    """Return the smallest of 1, 2 or 5 times a power of ten that makes no more ticks than fit."""
+    least = (most or 1) / _TICKS
+    power = 10.0 ** floor(log10(least))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-9))
+
+
+def _axis(end: float, step: float, text: Callable[[float], str]) -> Axis:
+    values = [n * step for n in range(floor(end / step * (1 + 1e-9)) + 1)]
+    return Axis(end, [AxisTick(value / end, text(value)) for value in values])
+
+
+def boxes(colour: str, places: Iterable[Box]) -> Markup:
+    """Draw rectangles of a colour; those without width or height are left out."""
+    path = "".join(
+        f"M{_at(p.left)} {_at(p.top)}h{_at(p.width)}v{_at(p.height)}h-{_at(p.width)}z"
+        for p in places
+        if p.width > 0 and p.height > 0
     )
-    axes.set_ylim(len(labels) - 0.45, -0.55)
-    axes.grid(axis="x")
-    return figure, axes
+    return Markup('<path class="box" fill="{}" d="{}"/>').format(colour, path)
 
 
-def time_axis(axes: Axes, longest_s: float) -> None:
-    """Put the ticks of a linear axis from 0 at round times: at 15 min, not at 16.7."""
-    ticks = most_ticks()
-    step = next((s for s in _STEPS_S if longest_s / s <= ticks), _STEPS_S[-1])
-    axes.xaxis.set_major_locator(MaxNLocator(ticks) if longest_s < 1 else MultipleLocator(step))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
+def strokes(
+    kind: str, width_px: float, lines: Iterable[tuple[float, float, float, float]]
+) -> Markup:
+    """Draw lines of a class, each from x, y to x, y; one of no length is a dot."""
+    path = "".join(f"M{_at(x)} {_at(y)}L{_at(to_x)} {_at(to_y)}" for x, y, to_x, to_y in lines)
+    return Markup('<path class="{}" stroke-width="{}" d="{}"/>').format(kind, width_px, path)
 
 
-def log_time_axis(axes: Axes) -> None:
-    """Make a logarithmic axis of seconds with ticks at round times."""
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(FixedLocator(_LOG_S))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
-    axes.xaxis.set_minor_locator(NullLocator())
+def _at(share: float) -> str:
+    return f"{1000 * share:.4g}"
 
 
-def count_axis(axis: Axis) -> None:
-    """Put ticks at whole numbers, with separated thousands."""
-    axis.set_major_locator(MaxNLocator(most_ticks(), integer=True))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+def bars(rows: Sequence[Bar], axis: Axis, title: str = "") -> Markup:
+    """Return horizontal bars, the first on top, and a grid along the values."""
+    places: dict[str, list[Box]] = {}
+    for lane, row in enumerate(rows):
+        left = 0.0
+        for colour, length in row.parts:
+            width = length / axis.end
+            top, height = (lane + (1 - _BAR) / 2) / len(rows), _BAR / len(rows)
+            places.setdefault(colour, []).append(Box(left, top, width, height))
+            left += width
+    shapes = [boxes(colour, own) for colour, own in places.items()]
+    labels, values = [row.label for row in rows], [row.value for row in rows]
+    return lanes(labels, shapes, axis.ticks, values=values, title=title)
+
+
+def lanes(
+    labels: Sequence[str],
+    shapes: Sequence[Markup],
+    ticks: Sequence[AxisTick],
+    *,
+    values: Sequence[str] = (),
+    title: str = "",
+) -> Markup:
+    """Return a lane for each label with shapes over all lanes, and texts behind them."""
+    texts = Markup().join(map(_label, labels))
+    grid = strokes("grid", 1, ((tick.at, 0, tick.at, 1) for tick in ticks))
+    behind = Markup().join(Markup("<span>{}</span>").format(plain(text)) for text in values)
+    return Markup(
+        '<div class="plot"><div class="lanes">{}</div>{}<div class="lanes">{}</div>{}</div>'
+    ).format(texts, _area(len(labels) * _LANE_REM, [grid, *shapes]), behind, _below(ticks, title))
+
+
+def _label(text: str) -> Markup:
+    wide, narrow = readable(text), readable(text, _NARROW_CHARS)
+    if wide == narrow:
+        return Markup("<span>{}</span>").format(wide)
+    return Markup('<span class="at-wide">{}</span><span class="at-narrow">{}</span>').format(
+        wide, narrow
+    )
+
+
+def columns(
+    panels: Sequence[Panel], days: Sequence[date], marks: Sequence[AxisTick] = ()
+) -> Markup:
+    """Return panels above each other, each with a scale of its own and a column for each day.
+
+    The places of marks are in days from the first one. Their lines cross all panels, and their
+    texts stand above the first.
+    """
+    margin = max(0.6, (_SLOTS - len(days)) / 2)
+    slots = len(days) - 1 + 2 * margin
+    lines = [AxisTick((mark.at + margin) / slots, mark.text) for mark in marks]
+    marked = strokes("mark", 1.6, ((line.at, 0, line.at, 1) for line in lines))
+    parts = [Markup('<div class="marked">{}</div>').format(_texts(lines))] if lines else []
+    for panel in panels:
+        axis = count_axis(
+            max(map(sum, zip(*(heights for _, heights in panel.layers), strict=True)))
+        )
+        grid = strokes("grid", 1, ((0, 1 - tick.at, 1, 1 - tick.at) for tick in axis.ticks))
+        shapes = [grid, *_columns(panel, axis.end, margin, slots), marked]
+        scale = Markup().join(
+            Markup('<span style="top:{:.4g}%">{}</span>').format(100 * (1 - tick.at), tick.text)
+            for tick in axis.ticks
+        )
+        parts.append(
+            Markup('<b>{}</b><div class="scale">{}</div>{}').format(
+                panel.title, scale, _area(panel.height_rem, shapes)
+            )
+        )
+    shown = range(0, len(days), len(days) // _DAY_TICKS + 1)
+    ticks = [AxisTick((n + margin) / slots, f"{days[n]:%-d %b}") for n in shown]
+    return Markup('<div class="plot">{}{}</div>').format(Markup().join(parts), _below(ticks))
+
+
+def _columns(panel: Panel, end: float, margin: float, slots: float) -> list[Markup]:
+    below = [0.0] * len(panel.layers[0][1])
+    shapes = []
+    for colour, heights in panel.layers:
+        places = []
+        for n, height in enumerate(heights):
+            below[n] += height
+            left = (n + margin - _COLUMN / 2) / slots
+            places.append(Box(left, 1 - below[n] / end, _COLUMN / slots, height / end))
+        shapes.append(boxes(colour, places))
+    return shapes
+
+
+def _area(height_rem: float, shapes: Sequence[Markup]) -> Markup:
+    return Markup(
+        '<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" style="height:{:.4g}rem">{}</svg>'
+    ).format(height_rem, Markup().join(shapes))
+
+
+def _below(ticks: Sequence[AxisTick], title: str = "") -> Markup:
+    name = Markup('<div class="axis-title">{}</div>').format(title) if title else Markup()
+    return Markup('<div class="axis">{}</div>{}').format(_texts(ticks), name)
+
+
+def _texts(ticks: Sequence[AxisTick]) -> Markup:
+    return Markup().join(
+        Markup('<span style="left:{:.4g}%">{}</span>').format(100 * tick.at, tick.text)
+        for tick in ticks
+    )
 
 
 def format_seconds(seconds: float) -> str:
@@ -176,20 +280,3 @@ def readable(text: str, limit: int = LABEL_MAX_CHARS) -> str:
 def plain(text: str) -> str:
     """Replace characters that neither XML nor a terminal should get."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
-
-
-def svg(figure: Figure, name: str, alt: str, kind: str = "") -> str:
-    """Return the figure as an inline SVG element of class ``kind`` that scales with the page."""
-    out = StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    text = out.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'(?<=<svg)([^>]*?) (?:width|height)="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(?<=<svg)([^>]*?) (?:width|height)="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
-    for colour, variable in _VARIABLES.items():
-        text = text.replace(colour, f"var({variable})")
-    return text.replace(
-        "<svg", f'<svg class="{kind}" role="img" aria-label="{escape(alt, quote=True)}"', 1
-    )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from matplotlib.figure import Figure
+from markupsafe import Markup
 
 from aggregation.spark.report.plot import LABEL_MAX_CHARS, readable
 from aggregation.spark.rollups.preaggregations import PreAggregation
@@ -30,7 +30,7 @@ class Key:
 class Chart:
     """A plot, its legend, and its content in words for a screen reader."""
 
-    figure: Figure
+    figure: Markup
     alt: str
     legend: tuple[Key, ...] = ()
     notes: tuple[str, ...] = ()

@@ -1,8 +1,6 @@
 """The share of a group's observed time that its rebalances took."""
 
-from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-from aggregation.spark.report.plot import ACCENT, TOP, bars
+from aggregation.spark.report.plot import ACCENT, TOP, Bar, bars, share_axis
 from aggregation.spark.report.section import Chart, Rows, Section, subject
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
@@ -38,12 +36,8 @@ def chart(rows: Rows) -> Chart | None:
     top = {subject(row): row["share"] for row in rows[:TOP] if row["share"] is not None}
     if not any(top.values()):
         return None
-    figure, axes = bars(list(top))
-    drawn = axes.barh(range(len(top)), list(top.values()), 0.66, color=ACCENT, alpha=0.85)
-    axes.bar_label(drawn, [format_share(value) for value in top.values()], padding=4)
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_share(value)))
-    axes.margins(x=0.1)
+    drawn = [Bar(name, [(ACCENT, value)], format_share(value)) for name, value in top.items()]
+    figure = bars(drawn, share_axis(max(top.values())))
     name, most = next(iter(top.items()))
     return Chart(figure, f"Share of time rebalancing; {name} has most, {format_share(most)}.")
 

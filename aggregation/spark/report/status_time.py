@@ -1,6 +1,6 @@
 """Time of members in each status."""
 
-from aggregation.spark.report.plot import GAP, TOP, bars, format_seconds, time_axis
+from aggregation.spark.report.plot import TOP, Bar, bars, format_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key, subject
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
@@ -28,15 +28,17 @@ def chart(rows: Rows) -> Chart | None:
         return None
     names = sorted(held, key=lambda name: -sum(held[name].values()))[:TOP]
     codes = sorted({code for name in names for code in held[name]})
-    figure, axes = bars(names)
-    left = [0.0] * len(names)
-    for code in codes:
-        widths = [held[name].get(code, 0.0) for name in names]
-        colour = cause_key(code).colour
-        axes.barh(range(len(names)), widths, 0.66, left, color=colour, edgecolor=GAP, linewidth=0.7)
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    time_axis(axes, max(left))
-    alt = f"Time in each status above 0; {names[0]} spent the most, {format_seconds(max(left))}."
+    most = sum(held[names[0]].values())
+    drawn = [
+        Bar(
+            name,
+            [(cause_key(code).colour, held[name].get(code, 0.0)) for code in codes],
+            format_seconds(sum(held[name].values())),
+        )
+        for name in names
+    ]
+    figure = bars(drawn, time_axis(most))
+    alt = f"Time in each status above 0; {names[0]} spent the most, {format_seconds(most)}."
     return Chart(figure, alt, tuple(cause_key(code) for code in codes))
 
 

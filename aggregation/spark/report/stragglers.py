@@ -1,6 +1,6 @@
 """Members that the others waited for."""
 
-from aggregation.spark.report.plot import ACCENT, TOP, bars, format_seconds, time_axis
+from aggregation.spark.report.plot import ACCENT, TOP, Bar, bars, format_seconds, time_axis
 from aggregation.spark.report.section import Chart, Rows, Section, member
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
@@ -19,9 +19,11 @@ def chart(rows: Rows) -> Chart | None:
     if not rows:
         return None
     shown = rows[:TOP]
-    figure, axes = bars([member(row) for row in shown])
-    axes.barh(range(len(shown)), [r["waited_s"] for r in shown], 0.66, color=ACCENT, alpha=0.85)
-    time_axis(axes, shown[0]["waited_s"])
+    drawn = [
+        Bar(member(row), [(ACCENT, row["waited_s"])], format_seconds(row["waited_s"]))
+        for row in shown
+    ]
+    figure = bars(drawn, time_axis(shown[0]["waited_s"]))
     most = f"{shown[0]['client_id']}, {format_seconds(shown[0]['waited_s'])}"
     return Chart(figure, f"How long groups waited for members; longest for {most}.")
 

@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 from datetime import date, timedelta
 
-from matplotlib.axes import Axes
-
 from aggregation.spark.report.kinds import PLAN_COLOURS, plan_keys
-from aggregation.spark.report.plot import ACCENT, INK, canvas_of_two, count_axis, most_days
-from aggregation.spark.report.section import Chart, Mark, Row, Rows, Section
+from aggregation.spark.report.plot import AxisTick, Panel, columns
+from aggregation.spark.report.section import Chart, Mark, Rows, Section
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
-_SLOTS = 12
 _MARKS = 8
 """More marks would hide the days."""
 
@@ -36,37 +33,24 @@ def chart(rows: Rows, marks: Sequence[Mark] = ()) -> Chart | None:
     step = timedelta(days=rows[0]["days"])
     first, last = rows[-1]["since"], rows[0]["since"]
     days = [first + n * step for n in range((last - first) // step + 1)]
-    figure, panels = canvas_of_two(3.6)
-    for axes, plan in zip(panels, PLAN_COLOURS, strict=True):
-        _draw(axes, plan, days, [row for row in rows if row["plan"] == plan])
+    panels = [
+        Panel(plan, [(colour, _heights(days, rows, plan))], 8)
+        for plan, colour in PLAN_COLOURS.items()
+    ]
     shown = [mark for mark in marks if first <= mark.day < last + step][:_MARKS]
-    for number, mark in enumerate(shown, start=1):
-        _draw_mark(panels, (mark.day - first) / step, str(number))
-    ticks = range(0, len(days), len(days) // most_days() + 1)
-    panels[-1].set_xticks(list(ticks), [f"{days[n]:%-d %b}" for n in ticks])
+    places = [AxisTick((mark.day - first) / step, f"{n}") for n, mark in enumerate(shown, start=1)]
     totals = ", ".join(
         f"{sum(row['incidents'] for row in rows if row['plan'] == plan):,} {plan}"
         for plan in PLAN_COLOURS
     )
     notes = tuple(f"{number} {mark.day}: {mark.text}" for number, mark in enumerate(shown, start=1))
+    figure = columns(panels, days, places)
     return Chart(figure, f"Incidents over time: {totals}.", plan_keys(), notes)
 
 
-def _draw(axes: Axes, plan: str, days: Sequence[date], rows: Sequence[Row]) -> None:
-    counts = {row["since"]: row["incidents"] for row in rows}
-    axes.bar(range(len(days)), [counts.get(day, 0) for day in days], 0.8, color=PLAN_COLOURS[plan])
-    margin = max(0.6, (_SLOTS - len(days)) / 2)
-    axes.set_xlim(-margin, len(days) - 1 + margin)
-    count_axis(axes.yaxis)
-    axes.grid(axis="y")
-    axes.set_ylabel(plan)
-
-
-def _draw_mark(panels: Sequence[Axes], at: float, label: str) -> None:
-    for axes in panels:
-        axes.axvline(at, color=ACCENT, linewidth=1.6, linestyle="--")
-    top = panels[0]
-    top.text(at, 1.02, label, transform=top.get_xaxis_transform(), ha="center", color=INK)
+def _heights(days: Sequence[date], rows: Rows, plan: str) -> list[float]:
+    counts = {row["since"]: row["incidents"] for row in rows if row["plan"] == plan}
+    return [counts.get(day, 0) for day in days]
 
 
 SECTION = Section(

@@ -1,7 +1,7 @@
 """Weeks, each with the change against the week before."""
 
-from aggregation.spark.report.plot import ACCENT, canvas, count_axis, most_days
-from aggregation.spark.report.section import Chart, Key, Rows, Section
+from aggregation.spark.report.plot import ACCENT, Panel, columns
+from aggregation.spark.report.section import Chart, Rows, Section
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
@@ -40,18 +40,12 @@ def chart(rows: Rows) -> Chart | None:
     """Draw a bar for each week."""
     if len(rows) <= 1:
         return None
-    figure, axes = canvas(2.4)
     weeks = rows[::-1]
     heights = [row["rebalances"] for row in weeks]
-    axes.bar(range(len(weeks)), heights, 0.8, color=ACCENT, alpha=0.85)
-    step = len(weeks) // most_days() + 1
-    ticks = range(0, len(weeks), step)
-    axes.set_xticks(list(ticks), [f"{weeks[n]['week']:%-d %b}" for n in ticks])
-    count_axis(axes.yaxis)
-    axes.grid(axis="y")
-    axes.set_ylabel("rebalances a week")
+    panel = Panel("rebalances in the seven days from each date", [(ACCENT, heights)], 11)
+    figure = columns([panel], [row["week"] for row in weeks])
     alt = f"Rebalances a week: {', '.join(f'{height:,}' for height in heights[-12:])}."
-    return Chart(figure, alt, (Key("var(--accent)", "rebalances in the seven days from"),))
+    return Chart(figure, alt)
 
 
 SECTION = Section(

@@ -1,6 +1,6 @@
 """The members that triggered the most rebalances."""
 
-from aggregation.spark.report.plot import TOP, bars, count_axis
+from aggregation.spark.report.plot import TOP, Bar, bars, count_axis
 from aggregation.spark.report.section import Chart, Rows, Section, cause_key, member
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
@@ -36,11 +36,15 @@ def chart(rows: Rows) -> Chart | None:
     if not rows:
         return None
     shown = rows[:TOP]
-    figure, axes = bars([member(row) for row in shown])
-    colours = [cause_key(row["main_cause"]).colour for row in shown]
-    axes.barh(range(len(shown)), [row["triggered"] for row in shown], 0.66, color=colours)
-    count_axis(axes.xaxis)
-    axes.set_xlabel("rebalances triggered")
+    drawn = [
+        Bar(
+            member(row),
+            [(cause_key(row["main_cause"]).colour, row["triggered"])],
+            f"{row['triggered']:,}",
+        )
+        for row in shown
+    ]
+    figure = bars(drawn, count_axis(shown[0]["triggered"]), "rebalances triggered")
     causes = sorted({row["main_cause"] for row in shown})
     most = shown[0]
     alt = f"Rebalances triggered per member; {most['client_id']} has most, {most['triggered']}."

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-_NEEDED = ("pyspark", "pyarrow", "pandas", "matplotlib")
+_NEEDED = ("pyspark", "pyarrow", "pandas")
 
 _JVM_END_S = 20
 _JAVA_ERROR = re.compile(r"^(?:Caused by: |: )(?:[\w$]+\.)+([\w$]+: .+)$", re.MULTILINE)

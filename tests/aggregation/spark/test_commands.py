@@ -178,7 +178,7 @@ def test_table_that_cannot_be_is_exit_2_and_one_sentence(tmp_path: Path) -> None
 def test_importing_the_commands_imports_no_spark() -> None:
     code = (
         "import sys, agent.cli.ingest, agent.cli.report, aggregation.spark.session.session\n"
-        "print({'pyspark', 'pyarrow', 'pandas', 'matplotlib'} & set(sys.modules))"
+        "print({'pyspark', 'pyarrow', 'pandas'} & set(sys.modules))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "set()\n"
