@@ -326,6 +326,8 @@ def _faults(tables: Tables) -> str | None:
     out = [row for row in rows if row["outage_h"]]
     found = [f"the data has {' and '.join(parts)}"] if parts else []
     found += [_outages(sorted(out, key=lambda row: -row["outage_h"]))] if out else []
+    unseen = sum(row["causes_not_seen"] for row in rows)
+    found += [f"no agent saw the cause of {count(unseen, 'rebalance')}"] if unseen else []
     if not found:
         return None
     text = f"{', and '.join(found)}; see Data quality."

@@ -3,8 +3,8 @@
 from aggregation.spark.report.section import Row, Section, no_chart
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
-QUARANTINED, LATE, FUTURE = "(quarantine)", "(late)", "(future)"
-"""Names in the place of an agent: quarantined lines, late ones, those of the future."""
+QUARANTINED, LATE, FUTURE, UNSEEN = "(quarantine)", "(late)", "(future)", "(cause not seen)"
+"""Names in the place of an agent: quarantined lines, late ones, those of the future, rebalances."""
 
 QUERY = """
 WITH days AS (
@@ -37,7 +37,7 @@ WITH days AS (
          sum(CASE WHEN kind = 'open' THEN times ELSE 0 END) AS ends_not_seen,
          sum(CASE WHEN kind = 'lost' THEN times ELSE 0 END) AS dropped_as_stale,
          coalesce(max(outages.hours), 0) AS outage_h,
-         CAST(0 AS BIGINT) AS quarantined_lines,
+         CAST(0 AS BIGINT) AS quarantined_lines, CAST(0 AS BIGINT) AS causes_not_seen,
          sum(CASE WHEN what = 'skew' THEN seconds END)
            / sum(CASE WHEN what = 'skew' THEN times END) AS clock_offset_s
   FROM rollups LEFT JOIN outages ON host = agent
@@ -49,15 +49,27 @@ WITH days AS (
   SELECT CASE WHEN reason LIKE 'late: %' THEN '(late)'
               WHEN reason LIKE 'future: %' THEN '(future)'
               ELSE '(quarantine)' END AS agent,
-         0, 0, 0, 0, 0, 0, sum(lines), NULL
+         0, 0, 0, 0, 0, 0, sum(lines), 0, NULL
   FROM faults
   GROUP BY 1
+), unseen AS (
+  SELECT '(cause not seen)', 0, 0, 0, 0, 0, 0, 0, sum(times), NULL
+  FROM rollups
+  WHERE what = 'rebalance' AND code IS NULL AND $period
+  HAVING sum(times) > 0
 )
-SELECT * FROM agents UNION ALL SELECT * FROM lines
-ORDER BY gaps + starts_not_seen + outage_h + quarantined_lines DESC, agent
+SELECT * FROM agents UNION ALL SELECT * FROM lines UNION ALL SELECT * FROM unseen
+ORDER BY gaps + starts_not_seen + outage_h + quarantined_lines + causes_not_seen DESC, agent
 """
 
-_FAULTS = ("gaps", "starts_not_seen", "ends_not_seen", "dropped_as_stale", "outage_h")
+_FAULTS = (
+    "gaps",
+    "starts_not_seen",
+    "ends_not_seen",
+    "dropped_as_stale",
+    "outage_h",
+    "causes_not_seen",
+)
 _OFFSET_S = 1.0
 """A clock's offset from here on counts."""
 
@@ -80,7 +92,10 @@ SECTION = Section(
     "records: the sums of such a day stay as they are. Outage is in hours without a record "
     "between two of the agent's, two or more: what happened in them was not seen. An agent that "
     "does not come back has none, as its pod may be gone; hours that another agent of the same "
-    "members saw do not count. Future lines are records from more than a day after their "
+    "members saw do not count. Causes not seen are of rebalances whose cause no record shows: of a "
+    "member without an agent, or whose agent was out or replaced, or of a long rebalance, which "
+    "may itself have waited for the member that is gone. Future lines are records from more than a "
+    "day after their "
     "arrival. The clock's offset is how much earlier or later an agent sees rebalances end that "
     "others see; once three of a group show a second or more, its times are corrected, and so is "
     "a step of a log's clock by three seconds or more that two generations show. What "

@@ -52,6 +52,7 @@ QUALITY: dict[str, Any] = {
     "dropped_as_stale": 0,
     "outage_h": 0,
     "quarantined_lines": 0,
+    "causes_not_seen": 0,
     "clock_offset_s": None,
 }
 LATE_AND_OUT = (
@@ -218,6 +219,11 @@ def test_single_figures_have_a_single_noun() -> None:
     [
         ([], None, 0),
         ([{"agent": "a", "gaps": 1}], "The data has 1 gap; see Data quality.", 1),
+        (
+            [{"agent": "(cause not seen)", "causes_not_seen": 3}],
+            "No agent saw the cause of 3 rebalances; see Data quality.",
+            0,
+        ),
         ([{"agent": "a", "outage_h": 6}], "Agent a was out for 6 h; see Data quality.", 1),
         (
             [{"agent": "a", "outage_h": 2}, {"agent": "c", "outage_h": 1_200}],

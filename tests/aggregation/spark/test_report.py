@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.spark.errors import SparkJobError
-from aggregation.spark.report import SECTIONS, quality
+from aggregation.spark.report import SECTIONS, causes, quality
 from aggregation.spark.report.context import ReportRequest, context_of
 from aggregation.spark.report.proposals import SHOWN as PROPOSALS_SHOWN
 from aggregation.spark.report.proposals import Proposal, propose_changes
@@ -229,6 +229,22 @@ def test_every_section_has_its_files_its_query_and_its_place(week_report: Report
         assert f'id="query-{section.name}"' in week_report.page
     assert "FROM rollups" in week_report.page
     assert Tags(week_report.page).names.count("svg") >= 8
+
+
+def test_rebalances_whose_cause_was_not_seen_are_in_data_quality(reports: Reports) -> None:
+    rollups = RollupStore(reports.spark, reports.tables).rollups()
+    quarantine = read_table(reports.spark, reports.tables, Table.QUARANTINE)
+    one = rollups.where("what = 'rebalance' AND code = 2").limit(1)
+    unseen = one.withColumns({"code": F.lit(None).cast("int"), "times": F.lit(3).cast("long")})
+    found = {}
+    for name, rows in (("as it is", rollups), ("with unseen", rollups.unionByName(unseen))):
+        facts = context_of(rows, quarantine, ReportRequest())
+        quality_rows = facts.run(quality.SECTION).where("causes_not_seen > 0").collect()
+        causes_rows = facts.run(causes.SECTION).where("cause IS NULL").collect()
+        assert [row.agent for row in quality_rows] == [quality.UNSEEN] * bool(causes_rows)
+        found[name] = sum(row.causes_not_seen for row in quality_rows)
+        assert found[name] == sum(row.rebalances for row in causes_rows)
+    assert found["with unseen"] - found["as it is"] == 3
 
 
 def test_another_engine_gives_the_same_numbers(week_report: Reports) -> None:
