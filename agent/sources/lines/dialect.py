@@ -17,7 +17,7 @@ USERS = "config"
 
 _ATTRIBUTES = ("member_id", "assignor", "cluster", "state")
 _SCHEDULES = ("due_ms", "due")
-_NUMBERS = ("generation", "sent_generation", "members", "due_ms", "max_poll_ms")
+_NUMBERS = ("generation", "sent_generation", "members", "due_ms", "max_poll_ms", "target_size")
 CAPTURE = re.compile(r"\(\?P<(\w+)>")
 """Begin of a named group in an expression."""
 _NUMBER = re.compile(r"-?\d{1,18}", re.ASCII)
@@ -109,6 +109,10 @@ class Rule:
     """It reports that the poll interval expired."""
     moves: bool = field(init=False)
     """It names partitions that the member reads from now on, or no more."""
+    targets: bool = field(init=False)
+    """It names partitions that the member is to read."""
+    lists: bool = field(init=False)
+    """It is a line of a list of partitions, with one in each."""
     numbers: tuple[str, ...] = field(init=False)
     """Its captures that are whole numbers."""
     varies: bool = field(init=False)
@@ -134,8 +138,10 @@ class Rule:
         self.ends_sync = self.ends_round or joins or leaves
         self.schedules = any(name in captures for name in _SCHEDULES)
         self.assigns = "assignment" in captures
-        named = {"added", "revoked", "owned", "target"}
-        self.moves = self.reaches_target or not named.isdisjoint(captures)
+        self.lists = "target_size" in captures or "target_part" in captures
+        self.targets = self.lists or "target" in captures
+        is_named = not {"added", "revoked", "owned"}.isdisjoint(captures)
+        self.moves = self.targets or self.reaches_target or is_named
         self.numbers = tuple(name for name in _NUMBERS if name in captures)
         self.varies = "member_id" in captures or "generation" in captures
 

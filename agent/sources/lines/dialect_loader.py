@@ -34,10 +34,11 @@ Captures that count: ``client_id``, ``group``, ``instance_id``, ``member_id``, `
 ``sent_generation`` (of the request behind a response), ``assignor``, ``cluster``, ``state`` (of a
 Streams thread), ``assignment`` (all that a Streams member is to take), ``added`` and ``revoked``
 (partitions that the member reads from now on, and no more), ``owned`` (all partitions or tasks that
-it has from now on; an empty one: none), ``max_poll_ms`` (the poll interval in force), ``reason``,
-``due_ms`` and ``due`` (a scheduled time), ``thread`` (of Streams), ``handle`` (names a client in
-a line without its id or group) and ``member_name`` (the client id within a member id, if no other
-is known).
+it has from now on; an empty one: none), ``target`` (all that it reads once a line reaches them),
+``target_size`` (their number: one line each follows) and ``target_part`` (such a line),
+``max_poll_ms`` (the poll interval in force), ``reason``, ``due_ms`` and ``due`` (a scheduled time),
+``thread`` (of Streams), ``handle`` (names a client in a line without its id or group) and
+``member_name`` (the client id within a member id, if no other is known).
 """
 
 import re

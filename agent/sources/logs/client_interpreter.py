@@ -125,8 +125,9 @@ class ClientInterpreter:
             out += self._place(client) if self.unplaced.is_named_by(event) else []
         rule = event.rule
         out += self._prepare(client, rule, at)
+        misplaced = client.is_out_of_place(rule)
         outdated = (
-            client.is_out_of_place(rule)
+            misplaced
             or (rule.drops and client.is_repeated_drop(rule, at))
             or (rule.may_be_late and client.is_outdated(event))
         )
@@ -143,7 +144,9 @@ class ClientInterpreter:
             client.learn(event, self.cluster)
             out += self._decide(client, held, changes)
         out += [] if outdated else self._do(client, event, at)
-        return out + self._move(client, event, at) if event.rule.moves else out
+        if not rule.moves or (misplaced and rule.lists):  # other lists look the same
+            return out
+        return out + self._move(client, event, at)
 
     def _prepare(self, client: ClientState, rule: Rule, at: float) -> list[Signal]:
         """Return the signals that come before the event's own."""

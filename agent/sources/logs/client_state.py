@@ -72,6 +72,8 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Partitions that it reads, as far as its lines show them."""
     target: frozenset[str] | None = None
     """Partitions that it is to read once it has acknowledged them; None: none are pending."""
+    target_size: int | None = None
+    """Number of those; None: all stood in one line."""
     left: bool = False
     is_returning: bool = False
     """It has left, and no sync has followed: it is a new member, whatever it joined with before."""
@@ -271,12 +273,12 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
         None: the line changes nothing yet, or the client's partitions before it are not known.
         """
-        if "target" in event.rule.captures:
-            target = read_partitions(event.captures.get("target", ""))
-            self.target = target if len(target) <= NAMED_MAX else None
+        if event.rule.targets:
+            self._aim(event)
             return None
         if event.rule.reaches_target:
-            if self.target is None:
+            if self.target is None or self._is_cut():
+                self.target = None
                 return None
             self.partitions, self.target = set(self.target), None
             return tuple(sorted(self.partitions))
@@ -290,6 +292,23 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
         if revoked:
             self.partitions -= read_partitions(revoked)
         return tuple(sorted(self.partitions))
+
+    def _aim(self, event: LogEvent) -> None:
+        """Note partitions that it is to read: all of them, their number, or one more."""
+        seen = event.captures
+        if "target_size" in seen:
+            self.target, self.target_size = frozenset(), int(seen["target_size"])
+        elif "target_part" in seen:
+            if self.target is not None and len(self.target) <= NAMED_MAX:
+                self.target |= read_partitions(seen["target_part"])
+        else:
+            target = read_partitions(seen.get("target", ""))
+            self.target, self.target_size = target if len(target) <= NAMED_MAX else None, None
+
+    def _is_cut(self) -> bool:
+        """Return whether lines of the target are missing, or too many."""
+        size, self.target_size = self.target_size, None
+        return self.target is not None and size is not None and size != len(self.target)
 
     def announce(self, event: LogEvent, at: float, *, is_valid: bool) -> None:
         """Keep a cause until the next join or changed assignment, if ``is_valid``."""

@@ -3,6 +3,7 @@ import pytest
 from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
+from agent.sources.logs.partition_budget import NAMED_MAX
 from agent.sources.logs.partition_lists import read_partitions
 
 TWO_TOPICS = {"a.b_c-d-0", "a.b_c-d-11", "u-3"}
@@ -112,3 +113,86 @@ def test_partitions_of_kafka_go_are_read_until_its_generation_ends() -> None:
         (),
         (),
     ]
+
+
+class TestLibrdkafka:
+    """The classic protocol: the assignment stands in lines below, one for each partition."""
+
+    JOINED = (
+        "JoinGroup response: GenerationId {}, Protocol range, LeaderId m1-x, my MemberId "
+        "m1-20c01a6a-9cfd-4c19-9388-7c2f08710828, member metadata count 1: (no error)"
+    )
+    SYNCED = "SyncGroup response: Success (41 bytes of MemberState data)"
+    STEADY = 'Group "g" changed join state wait-assign-call -> steady (state up)'
+    EAGER = (
+        JOINED.format(1),
+        SYNCED,
+        "List with 2 partition(s):",
+        " t [0] offset INVALID",
+        " t [9] offset INVALID",
+        'Group "g" changed join state wait-sync -> wait-assign-call (state up)',
+        'Group "g": setting group assignment to 2 partition(s)',
+        "List with 2 partition(s):",
+        " t [0] offset INVALID",
+        " t [1] offset 7 (leader epoch 3)",
+        'Group "g" received op ASSIGN in state up (join-state wait-assign-call)',
+        STEADY,
+        "Assignment dump (started_cnt=0, wait_stop_cnt=0)",
+        "List with 1 partition(s):",
+        " t [8] offset INVALID",
+        (
+            'Group "g" heartbeat error response in state up (join-state steady, 2 partition(s) '
+            "assigned): Broker: Group rebalance in progress"
+        ),
+    )
+    REVOKED = ('Group "g": clearing group assignment',)
+    COOPERATIVE = (
+        *EAGER,
+        JOINED.format(2),
+        SYNCED,
+        (
+            'Group "g": incremental assignment: 0 newly added, 1 revoked partitions based on '
+            "assignment of 1 partitions"
+        ),
+        'Group "g" changed join state wait-sync -> wait-unassign-call (state up)',
+        'Group "g": 1 partition(s) being removed from group assignment of 2 partition(s)',
+        "List with 1 partition(s):",
+        " t [1] offset INVALID",
+        (
+            'Group "g" changed join state wait-unassign-call -> '
+            "wait-incr-unassign-to-complete (state up)"
+        ),
+        "Removing t [0] from assignment (started=true, wait_stop=true, pending=false)",
+        'Group "g": 0 partition(s) being added to group assignment of 1 partition(s)',
+        "List with 1 partition(s):",
+        " t [1] offset INVALID",
+        STEADY,
+    )
+
+    def read(
+        self, *texts: str, head: str = "X|m1#consumer-1| [thrd:main]: "
+    ) -> list[tuple[str, ...]]:
+        parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="app.log"), "UTC")
+        lines = (f"%7|1795827380.{at:03}|{head}{text}\n" for at, text in enumerate(texts))
+        found = [*parser.feed("".join(lines).encode(), 1_900_000_000.0), *parser.flush()]
+        return [each.assigned for each in found if each.assigned is not None]
+
+    def test_member_reads_its_assignment_until_it_is_revoked(self) -> None:
+        assert self.read(*self.EAGER, *self.REVOKED) == [("t-0", "t-1"), ()]
+
+    def test_part_of_an_assignment_is_revoked(self) -> None:
+        assert self.read(*self.COOPERATIVE) == [("t-0", "t-1"), ("t-1",), ("t-1",)]
+
+    def test_list_with_missing_lines_names_nothing(self) -> None:
+        """A limit of lines, as Vector's, leaves some out."""
+        texts = [each for each in self.EAGER if " t [0] " not in each]
+
+        assert self.read(*texts) == []
+
+    def test_long_list_is_not_kept(self) -> None:
+        many = [f" t [{number}] offset INVALID" for number in range(NAMED_MAX + 1)]
+        head, last = self.EAGER[:6], self.EAGER[11:]
+        size = f"{len(many)} partition(s)"
+        begin = (f'Group "g": setting group assignment to {size}', f"List with {size}:")
+
+        assert self.read(*head, *begin, *many, *last) == []
