@@ -14,6 +14,7 @@ import msgspec
 from agent import VERSION as RELEASE
 from agent.files import replace_file, write_error
 from agent.outputs.spool.spool import SpoolMark
+from agent.runtime.reporter_clocks import ReporterClock
 from agent.sources.base import Tick
 from metrics.model.sample import MALFORMED
 from metrics.model.signals import Signal
@@ -41,6 +42,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     logs take four times their bytes."""
     held: list[Signal | Tick] = msgspec.field(default_factory=list)
     """Signals before the positions that were not applied to the tracker yet."""
+    clocks: list[ReporterClock] = msgspec.field(default_factory=list)
+    """Clocks that differ from the agent's."""
 
 
 class _Read(Checkpoint, frozen=True, kw_only=True):
@@ -191,7 +194,7 @@ def encode_parts(checkpoint: Checkpoint) -> Iterator[bytes]:
         yield b"}"
     yield b'},"held":'
     yield from _encode_list(checkpoint.held)
-    yield b"}"
+    yield b',"clocks":%b}' % _encode(checkpoint.clocks)
 
 
 def _encode_fields(fields: Mapping[str, Any]) -> Iterator[bytes]:

@@ -105,15 +105,20 @@ def _sync_times(events: Iterable[Signal | Tick], source: SourceKind) -> dict[_Ke
     }
 
 
+def shift_signal(signal: Signal, ahead_s: float) -> Signal:
+    """Return a signal with the times of a clock that is not ahead."""
+    return replace(
+        signal,
+        at=signal.at - ahead_s,
+        follow_up=_shift_follow_up(signal.follow_up, ahead_s),
+        streams_follow_up=_shift_follow_up(signal.streams_follow_up, ahead_s),
+    )
+
+
 def _shift(event: Signal | Tick, offset_s: float) -> Signal | Tick:
     if isinstance(event, Tick):
         return event._replace(at=event.at - offset_s)
-    return replace(
-        event,
-        at=event.at - offset_s,
-        follow_up=_shift_follow_up(event.follow_up, offset_s),
-        streams_follow_up=_shift_follow_up(event.streams_follow_up, offset_s),
-    )
+    return shift_signal(event, offset_s)
 
 
 def _shift_follow_up(follow_up: FollowUp | None, offset_s: float) -> FollowUp | None:

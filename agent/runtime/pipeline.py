@@ -20,6 +20,7 @@ from agent.errors import OutputError
 from agent.hub.recent_records import RecentRecords
 from agent.outputs.spool.spool import JsonlSpool
 from agent.runtime.checkpoint import Checkpoint
+from agent.runtime.reporter_clocks import ReporterClock, ReporterClocks
 from agent.runtime.signal_order import SignalOrder
 from agent.sources.base import GroupInspector, Source, SupportsMemoryPressure, Tick
 from metrics.exporters.exposition import OutputStats
@@ -66,10 +67,12 @@ class Pipeline:
         self._waiters: list[asyncio.Future[bool]] = []
         self._sampled_at = clock()
         self._order = SignalOrder(self._apply, self._advance, monotonic)
+        self._clocks = ReporterClocks()
 
-    def restore(self, held: Sequence[Signal | Tick]) -> None:
-        """Continue with the signals that waited in an earlier run."""
+    def restore(self, held: Sequence[Signal | Tick], clocks: Sequence[ReporterClock] = ()) -> None:
+        """Continue with the signals that waited in an earlier run, and its reporters' clocks."""
         self._order.restore(held)
+        self._clocks.restore(clocks)
 
     def attach(
         self,
@@ -84,12 +87,15 @@ class Pipeline:
         self._is_watched = is_watched
         self._interval_s = interval_s
         self._order.attach(sources)
+        members = [source for source in sources if not isinstance(source, GroupInspector)]
+        self._clocks.is_active = len(members) > 1
 
     def emit(self, signals: Sequence[Signal]) -> None:
         """Apply signals of watched groups in read order, of several sources' backlogs by time."""
-        for signal in signals:
-            if self._is_watched(signal.member.group):
-                self._order.add(signal)
+        watched = [signal for signal in signals if self._is_watched(signal.member.group)]
+        is_live = not self._order.is_behind
+        for signal in self._clocks.correct(watched, self._clock(), is_live=is_live):
+            self._order.add(signal)
 
     def detach(self, stream: str, at: float) -> None:
         """Apply the end of a stream."""
@@ -232,6 +238,7 @@ class Pipeline:
                 tracker=self.tracker.state(),
                 sources=positions,
                 held=self._order.held,
+                clocks=self._clocks.state(),
             )
             if not self._try_write(lambda: self._save(checkpoint)):
                 return False

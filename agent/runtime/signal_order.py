@@ -48,6 +48,11 @@ class SignalOrder:
         self._moved_at = self._monotonic()
 
     @property
+    def is_behind(self) -> bool:
+        """Whether one of the sources reads a backlog."""
+        return any(source.is_behind for source in self._backlogs)
+
+    @property
     def is_holding(self) -> bool:
         """Whether anything waits."""
         return bool(self._held)
@@ -64,7 +69,7 @@ class SignalOrder:
 
     def add(self, event: Signal | Tick) -> None:
         """Take the next event of a source."""
-        if self._is_waiting():
+        if self.is_behind:
             self._push(event)
             if len(self._held) > HELD_MAX:
                 self._release(sorted(self._held)[HELD_MAX // 2][0])
@@ -77,7 +82,7 @@ class SignalOrder:
         if read_to != self._read_to:
             self._read_to, self._moved_at = read_to, self._monotonic()
         is_stalled = self._monotonic() - self._moved_at > STALL_S
-        if is_stalled or not self._is_waiting():
+        if is_stalled or not self.is_behind:
             self.release_all()
         else:
             self._release(read_to)
@@ -97,9 +102,6 @@ class SignalOrder:
     def release_all(self) -> None:
         """Apply all waiting events."""
         self._release(float("inf"))
-
-    def _is_waiting(self) -> bool:
-        return any(source.is_behind for source in self._backlogs)
 
     def _push(self, event: Signal | Tick) -> None:
         self._number += 1

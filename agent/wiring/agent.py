@@ -96,7 +96,7 @@ class Agent:
         recorded = read_spool(config.samples.spool.dir)
         self._recent = RecentRecords(recorded, watermark_of=self._hub.watermark, now=clock())
         self._pipeline = Pipeline(spool=spool, save=save, recent=self._recent, clock=clock)
-        self._pipeline.restore(found.held)
+        self._pipeline.restore(found.held, found.clocks)
         self._attach(found.tracker, sources)
         self._forget_departed(found.sources)
         self._outputs = OutputsWiring(config, lambda: spool.mark.seq, self.snapshot)
