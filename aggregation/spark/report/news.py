@@ -184,12 +184,18 @@ def _rank(row: Row) -> int:
 def _note(row: Row) -> str | None:
     match row["what"]:
         case "change":
-            return f"{row['kind']} {row['last_reason']}"
+            return _spell_change(row["kind"], row["last_reason"])
         case "annotation":
             return row["last_reason"] or "an annotation"
         case "incident" if row["kind"] == "rollout":
             return "a rollout"
     return None
+
+
+def _spell_change(name: str, text: str) -> str:
+    """Write a change of a group: hosts that only came are new ones."""
+    came = text.removeprefix("with ")
+    return f"new {name}: {came}" if came != text else f"{name} {text}"
 
 
 def _extents(rows: Rows, by: str) -> dict[_Subject, tuple[date, date]]:

@@ -271,9 +271,14 @@ def visible_columns(row: Row) -> Row:
 def _columns(rows: Rows) -> list[_Column]:
     visible = [visible_columns(row) for row in rows]
     return [
-        _Column(heading_of(name), any(_is_number(row[name]) for row in visible))
+        _Column(heading_of(name), _is_numeric([row[name] for row in visible]))
         for name in (visible[0] if visible else ())
     ]
+
+
+def _is_numeric(values: Sequence[Any]) -> bool:
+    """Check whether a column has numbers: one in which nothing is known may have, too."""
+    return any(map(_is_number, values)) or all(value is None for value in values)
 
 
 def _is_number(value: Any) -> bool:
@@ -308,6 +313,7 @@ def _cell(name: str, value: Any, link: str, source: str) -> _Cell:
         case str():
             shown, whole = readable(value, cell_limit(name)), plain(value)
             kind, to = ("name", link) if name in _GROUP_COLUMNS else ("", "")
+            kind = "long" if len(shown) > _CELL_MAX_CHARS else kind
             return _Cell(shown, kind, title=whole, link=to)
     if isinstance(value, date):
         return _Cell(format_value(name, value), "when")

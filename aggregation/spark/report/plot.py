@@ -14,12 +14,16 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 LABEL_MAX_CHARS = 47
-_NARROW_CHARS = 22
+_NARROW_CHARS = 25
 """Most characters of a label on a narrow screen."""
+PARTS = " · "
+"""Between the parts of a label: each is shortened by itself."""
 TOP = 12
 """Limit of groups or members in a plot; the table has them all."""
 _TICKS = 7
-"""Most ticks of an axis; a narrow screen shows every other one's text."""
+"""Most ticks of an axis."""
+_NARROW_TICKS = 3
+"""Most of their texts on a narrow screen."""
 _DAY_TICKS = 10
 """The same for labels as short as a day's."""
 _SLOTS = 12
@@ -185,7 +189,9 @@ def lanes(
 
 
 def _label(text: str) -> Markup:
-    wide, narrow = readable(text), readable(text, _NARROW_CHARS)
+    parts = readable(text).split(PARTS)
+    each = (_NARROW_CHARS - len(PARTS) * (len(parts) - 1)) // len(parts)
+    wide, narrow = readable(text), PARTS.join(readable(part, each) for part in parts)
     if wide == narrow:
         return Markup("<span>{}</span>").format(wide)
     return Markup('<span class="at-wide">{}</span><span class="at-narrow">{}</span>').format(
@@ -251,9 +257,12 @@ def _below(ticks: Sequence[AxisTick], title: str = "") -> Markup:
 
 
 def _texts(ticks: Sequence[AxisTick]) -> Markup:
+    step = (len(ticks) - 1) // _NARROW_TICKS + 1
     return Markup().join(
-        Markup('<span style="left:{:.4g}%">{}</span>').format(100 * tick.at, tick.text)
-        for tick in ticks
+        Markup('<span{} style="left:{:.4g}%">{}</span>').format(
+            Markup(' class="fine"') if number % step else "", 100 * tick.at, tick.text
+        )
+        for number, tick in enumerate(ticks)
     )
 
 

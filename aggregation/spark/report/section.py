@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from aggregation.spark.report.plot import LABEL_MAX_CHARS, readable
+from aggregation.spark.report.plot import LABEL_MAX_CHARS, PARTS, readable
 from aggregation.spark.rollups.preaggregations import PreAggregation
 from metrics.model.palette import ON_LIGHT, UNKNOWN
 from metrics.model.status import RebalanceStatus
@@ -85,7 +85,7 @@ def cause_key(code: int | None) -> Key:
 def member(row: Row) -> str:
     """Name the member and the group of a row in few characters."""
     client_id = readable(row["client_id"] or "(no client id)", _PART_CHARS)
-    return f"{client_id} · {readable(subject(row), _PART_CHARS)}"
+    return PARTS.join((client_id, readable(subject(row), _PART_CHARS)))
 
 
 def subject(row: Row) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aggregation.spark.report.headline import title
-from aggregation.spark.report.news import find_news
+from aggregation.spark.report.news import find_news, what_changed
 from aggregation.spark.tables.period import Period
 from tests.aggregation.spark.test_change_points import poisson
 
@@ -118,6 +118,14 @@ def test_what_people_did_comes_first_and_the_rest_is_counted() -> None:
     words = [each.split()[0] for each in found.then]
     assert words[:5] == ["release", "session.timeout.ms", "assignor", "protocol", "software"]
     assert found.then[-1] == "3 more"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"), [("with n3, n4", "new hosts: n3, n4"), ("n2 → n3", "hosts n2 → n3")]
+)
+def test_hosts_that_only_came_are_new_ones(text: str, sentence: str) -> None:
+    rows = [row(FIRST, "g", "change", kind="hosts", last_reason=text)]
+    assert what_changed(rows, FIRST, None, "group") == [f"{sentence} in g"]
 
 
 def test_change_before_the_period_is_no_news() -> None:

@@ -127,4 +127,17 @@ def test_labels_are_text_of_bounded_length() -> None:
     assert "<script" not in figure
     assert "\x1b" not in figure
     runs = [len(found) for found in re.findall("[x…]{5,}", figure)]
-    assert runs == [LABEL_MAX_CHARS, 22]
+    assert runs == [LABEL_MAX_CHARS, 25]
+
+
+def test_both_parts_of_a_label_keep_their_ends_on_a_narrow_screen() -> None:
+    bar = Bar("consumer-users-1 · prod-eu/users", [], "")
+    figure = bars([bar], Axis(1, [AxisTick(0, "0")]))
+    assert '<span class="at-narrow">consu…ers-1 · prod-…users</span>' in figure
+
+
+@pytest.mark.parametrize(("ticks", "shown"), [(1, 1), (2, 2), (3, 3), (4, 2), (7, 3), (10, 3)])
+def test_narrow_screen_shows_three_ticks_at_most(ticks: int, shown: int) -> None:
+    axis = [AxisTick(n / 10, f"{n}") for n in range(ticks)]
+    figure = bars([Bar("a", [], "")], Axis(1, axis))
+    assert figure.count('style="left') - figure.count('class="fine"') == shown
