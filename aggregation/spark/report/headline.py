@@ -276,7 +276,8 @@ def _storms(tables: Tables) -> str | None:
     row = max(rows, key=lambda row: row["rebalances"])
     length = format_seconds((row["until"] - row["since"]).total_seconds())
     return (
-        f"{count(len(rows), 'storm')}, the largest in {readable(subject(row))}: "
+        f"{count(len(rows), 'storm')}, {'' if len(rows) == 1 else 'the largest '}"
+        f"in {readable(subject(row))}: "
         f"{row['rebalances']:,} rebalances began within {length} on {row['since'].day} "
         f"{row['since']:%B}."
     )

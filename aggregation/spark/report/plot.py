@@ -22,8 +22,8 @@ TOP = 12
 """Limit of groups or members in a plot; the table has them all."""
 _TICKS = 7
 """Most ticks of an axis."""
-_NARROW_TICKS = 3
-"""Most of their texts on a narrow screen."""
+_NARROW_ROOM = 0.3
+"""Least distance of their texts on a narrow screen."""
 _DAY_TICKS = 10
 """The same for labels as short as a day's."""
 _SLOTS = 12
@@ -257,13 +257,15 @@ def _below(ticks: Sequence[AxisTick], title: str = "") -> Markup:
 
 
 def _texts(ticks: Sequence[AxisTick]) -> Markup:
-    step = (len(ticks) - 1) // _NARROW_TICKS + 1
-    return Markup().join(
-        Markup('<span{} style="left:{:.4g}%">{}</span>').format(
-            Markup(' class="fine"') if number % step else "", 100 * tick.at, tick.text
-        )
-        for number, tick in enumerate(ticks)
-    )
+    """Return the texts of ticks; those that are too near on a narrow screen are of class fine."""
+    texts, free = [], 0.0
+    for tick in ticks:
+        is_fine = tick.at < free
+        free = free if is_fine else tick.at + _NARROW_ROOM
+        kind = Markup(' class="fine"') if is_fine else ""
+        text = Markup('<span{} style="left:{:.4g}%">{}</span>')
+        texts.append(text.format(kind, 100 * tick.at, tick.text))
+    return Markup().join(texts)
 
 
 def format_seconds(seconds: float) -> str:

@@ -154,6 +154,8 @@ def test_largest_storm_is_in_the_summary() -> None:
     ]
     found = replace(given, tables={**given.tables, "storms": storms}).sentences
     assert "2 storms, the largest in eu/a: 8 rebalances began within 8.17 min on 12 March." in found
+    found = replace(given, tables={**given.tables, "storms": storms[1:]}).sentences
+    assert "1 storm, in eu/a: 8 rebalances began within 8.17 min on 12 March." in found
 
 
 def test_agents_without_a_fault_are_one_line() -> None:

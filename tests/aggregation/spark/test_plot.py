@@ -136,8 +136,17 @@ def test_both_parts_of_a_label_keep_their_ends_on_a_narrow_screen() -> None:
     assert '<span class="at-narrow">consu…ers-1 · prod-…users</span>' in figure
 
 
-@pytest.mark.parametrize(("ticks", "shown"), [(1, 1), (2, 2), (3, 3), (4, 2), (7, 3), (10, 3)])
-def test_narrow_screen_shows_three_ticks_at_most(ticks: int, shown: int) -> None:
-    axis = [AxisTick(n / 10, f"{n}") for n in range(ticks)]
+@pytest.mark.parametrize(
+    ("ticks", "shown"),
+    [
+        ([0.0], 1),
+        ([0.0, 0.5, 1.0], 3),
+        ([0.1 * n for n in range(11)], 4),
+        ([0.45, 0.53], 1),
+        ([0.0, 0.05, 0.1, 0.4, 0.41], 2),
+    ],
+)
+def test_texts_of_ticks_have_room_on_a_narrow_screen(ticks: list[float], shown: int) -> None:
+    axis = [AxisTick(at, f"{at}") for at in ticks]
     figure = bars([Bar("a", [], "")], Axis(1, axis))
     assert figure.count('style="left') - figure.count('class="fine"') == shown
