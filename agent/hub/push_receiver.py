@@ -1,9 +1,13 @@
 """The hub's receiver of pushes: records of many agents, applied in each agent's own order.
 
 Theory of operation. An agent numbers its records; the hub remembers the last number of each spool
-and skips older ones. It acknowledges a batch after the fsync of its own spool, so acknowledged
-records survive a kill -9. After a crash between that and the next checkpoint the agent sends again;
-the records have the same ids, and the spool drops the duplicates.
+and skips older ones. Two agents may push one spool, if its folder was copied with its id. So the
+last record must have the same id if it comes again, else the hub refuses the batch. The agent then
+compares that id with its own record's, and gives its spool a new id.
+
+The hub acknowledges a batch after the fsync of its own spool, so acknowledged records survive a
+kill -9. After a crash between that and the next checkpoint the agent sends again; the records have
+the same ids, and the spool drops the duplicates.
 """
 
 import asyncio
@@ -48,6 +52,7 @@ _AFTER = re.compile(r"\d{1,18}", re.ASCII)
 
 class _Numbered(msgspec.Struct):
     seq: Int64
+    id: str = ""
 
 
 _decode_seq = msgspec.json.Decoder(_Numbered).decode
@@ -102,6 +107,8 @@ class PushReceiver:
         self._fleet = Fleet(config, position.members)
         self._seqs = dict(position.seqs)
         self._durable_seqs = dict(self._seqs)
+        self._ids: dict[str, dict[int, str]] = {}
+        """Record ids by spool and number: of the last durable record, and of the last one."""
         self._watermarks = dict(position.told)
 
     async def run(self, emit: Emit, detach: Detach) -> None:
@@ -166,9 +173,35 @@ class PushReceiver:
         """Return the last received record number of a spool."""
         return self._seqs.get(spool, 0)
 
+    def durable_id(self, spool: str) -> str:
+        """Return the id of the last durable record of a spool; empty: it is not known."""
+        return self._ids.get(spool, {}).get(self.durable_seq(spool), "")
+
+    def is_of_other_agent(self, spool: str, lines: bytes) -> bool:
+        """Whether lines cannot follow, or repeat, those that were received of this spool.
+
+        An agent that sends again begins where it began before: the last record is among the lines.
+        """
+        last = self.last_seq(spool)
+        known = self._ids.get(spool, {}).get(last)
+        if known is None or not lines:
+            return False
+        each_line = lines.splitlines()
+        first = _read_number(each_line[0])
+        if first is not None and first.seq > last:  # nearly always
+            return False
+        found = map(_read_number, each_line)
+        ids = {each.seq: each.id for each in found if each is not None}
+        if not ids:
+            return False
+        return ids.get(last, "" if max(ids) < last else known) != known
+
     def mark_durable(self, spool: str, seq: int) -> None:
         """Note that a spool's records are durable up to a number."""
         self._durable_seqs[spool] = max(seq, self._durable_seqs.get(spool, 0))
+        ids = self._ids.get(spool, {})
+        kept = {self.durable_seq(spool), self.last_seq(spool)}
+        self._ids[spool] = {number: ids[number] for number in kept if number in ids}
 
     def apply_lines(self, spool: str, lines: bytes, now: float) -> list[Sample]:
         """Apply and return the new records of an agent's lines."""
@@ -191,11 +224,14 @@ class PushReceiver:
                 taken.append(record)
                 self._fleet.apply(spool, record)
         self._seqs[spool] = seq  # the newest is last
+        if taken:
+            self._ids.setdefault(spool, {})[taken[-1].seq] = taken[-1].id
         self._advance_watermark(spool, now, reached_at)
         while len(self._seqs) > MAX_SPOOLS:
             oldest = next(iter(self._seqs))
             del self._seqs[oldest]
             self._durable_seqs.pop(oldest, None)
+            self._ids.pop(oldest, None)
             self._watermarks.pop(oldest[:_NAME_CHARS], None)
             self._contact_at.pop(oldest[:_NAME_CHARS], None)
         self.health.signals += len(taken)
@@ -204,16 +240,21 @@ class PushReceiver:
     def _pass_over(self, line: bytes, seq: int) -> int:
         """Count a record that cannot be read; return the number that is reached with it."""
         self.health.unparsed += 1
-        try:
-            return max(seq, _decode_seq(line).seq)
-        except MALFORMED:
-            return seq
+        found = _read_number(line)
+        return seq if found is None else max(seq, found.seq)
 
     def _advance_watermark(self, spool: str, now: float, reached_at: float) -> None:
         """Raise an agent's watermark, at most to ``now``: its clock may be ahead."""
         name = spool[:_NAME_CHARS]
         self._contact_at[name] = now
         self._watermarks[name] = max(min(now, reached_at), self._watermarks.get(name, 0.0))
+
+
+def _read_number(line: bytes) -> _Numbered | None:
+    try:
+        return _decode_seq(line)
+    except MALFORMED:
+        return None
 
 
 def routes(
@@ -250,7 +291,9 @@ class PushEndpoint:
             unreadable = 0
             if request.method == "POST":
                 unreadable = await self._receive(request, spool)
-            progress = {"seq": self.receiver.durable_seq(spool)}
+            progress: dict[str, Any] = {"seq": self.receiver.durable_seq(spool)}
+            if request.method == "GET" and (found := self.receiver.durable_id(spool)):
+                progress["id"] = found
             return _json(progress | ({"unreadable": unreadable} if unreadable else {}))
         except _PushRefusedError as error:
             return _json({"error": str(error)}, error.status_code)
@@ -270,6 +313,13 @@ class PushEndpoint:
             raise _PushRefusedError(error.status, str(error)) from error
         return _decompress(body) if request.headers.get("content-encoding") == "gzip" else body
 
+    def _check_agent(self, spool: str, lines: bytes) -> None:
+        if self.receiver.is_of_other_agent(spool, lines):
+            errors = self.receiver.health.errors
+            errors["spool_copied"] = errors.get("spool_copied", 0) + 1
+            _log.warning("spool_copied", extra={"spool": spool})
+            raise _PushRefusedError(409, "another agent has pushed other records of this spool")
+
     async def _receive(self, request: Request, spool: str) -> int:
         """Apply a batch and wait until it is durable; return how many records are unreadable."""
         after = request.headers.get("x-after", "0")
@@ -280,6 +330,7 @@ class PushEndpoint:
         lines = await self._read_lines(request)
         if not self.has_room():  # nothing is taken that could be lost
             raise _PushRefusedError(503, "the hub's disk takes no records; send them again")
+        self._check_agent(spool, lines)
         before = self.receiver.health.unparsed
         taken = self.receiver.apply_lines(spool, lines, self.clock())
         unreadable = self.receiver.health.unparsed - before

@@ -37,10 +37,16 @@ def _moves(rows: Sequence[Row]) -> Counter[tuple[str, int]]:
     return Counter((row["client_id"], row["to"]) for row in rows if row["kind"] == "transition")
 
 
-def _write(log: Path, begin: int, end: int) -> None:
+def _write(log: Path, begin: int, end: int, client: str = "c1") -> None:
     with log.open("ab") as file:
         for number in range(begin, end):
-            file.write(a_round("c1", number + 1))
+            file.write(a_round(client, number + 1))
+
+
+def _clients(hub: AgentProcess) -> Counter[str]:
+    """Count the distinct transitions of each client at the hub."""
+    rows = {row["id"]: row for row in hub.on_disk() if row["kind"] == "transition"}
+    return Counter(row["client_id"] for row in rows.values())
 
 
 def test_full_disk_of_a_hub(tmp_path: Path) -> None:
@@ -119,6 +125,60 @@ def test_an_agent_without_its_state_reads_again_with_the_same_ids(
     own = _found(agent.published())
     assert max(own.values()) == 1
     assert len(own) >= (2 if lost == "spool" else 4) * _ROUNDS
+
+
+def test_an_agent_with_a_copy_of_another_ones_spool_loses_nothing(tmp_path: Path) -> None:
+    """A volume was cloned: two agents push under one spool's id, and then write other records."""
+    hub = AgentProcess(tmp_path / "hub", "role: hub\n")
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+    one, two = (_agent(folder, hub) for folder in folders)
+    with hub, one, two:
+        hub.start_ready()
+        one.start_ready()
+        _write(folders[0] / "app.log", 0, _ROUNDS)
+        until(lambda: len(_found(hub.on_disk())) == 2 * _ROUNDS, "the first records")
+        one.kill()
+        shutil.rmtree(two.spool.parent, ignore_errors=True)
+        shutil.copytree(one.spool.parent, two.spool.parent)
+        hub.kill()
+        one.start_ready()
+        two.start_ready()
+        _write(folders[0] / "app.log", _ROUNDS, 2 * _ROUNDS)
+        _write(folders[1] / "app.log", _ROUNDS, 3 * _ROUNDS, "c2")
+        until(lambda: len(_found(one.on_disk())) == 4 * _ROUNDS, "records of one")
+        until(lambda: len(_found(two.on_disk())) == 6 * _ROUNDS, "more records of the other")
+        hub.start_ready()
+        until(lambda: _clients(hub) == {"c1": 4 * _ROUNDS, "c2": 4 * _ROUNDS}, "records of both")
+        assert (one.drain(), two.drain(), hub.drain()) == (0, 0, 0)
+
+    assert set(_found(hub.published())) >= {*_found(one.published()), *_found(two.published())}
+
+
+def test_an_agent_from_an_older_backup_loses_nothing(tmp_path: Path) -> None:
+    log, hub = tmp_path / "app.log", AgentProcess(tmp_path / "hub", "role: hub\n")
+    backup = tmp_path / "backup"
+    with hub, _agent(tmp_path, hub) as agent:
+        hub.start_ready()
+        agent.start_ready()
+        _write(log, 0, _ROUNDS)
+        until(lambda: len(_found(hub.on_disk())) == 2 * _ROUNDS, "the first records")
+        agent.kill()
+        state = agent.spool.parent
+        shutil.copytree(state, backup)
+        agent.start_ready()
+        _write(log, _ROUNDS, 2 * _ROUNDS)
+        until(lambda: len(_found(hub.on_disk())) == 4 * _ROUNDS, "records after the backup")
+        agent.kill()
+        shutil.rmtree(state)
+        shutil.copytree(backup, state)
+        _write(log, 2 * _ROUNDS, 4 * _ROUNDS)
+        agent.start_ready()
+        until(lambda: len(_found(hub.on_disk())) == 8 * _ROUNDS, "every record at the hub")
+        assert (agent.drain(), hub.drain()) == (0, 0)
+
+    assert _found(agent.published()) == dict.fromkeys(_found(hub.published()), 1)
 
 
 @pytest.mark.parametrize("old", ["agent", "hub"])

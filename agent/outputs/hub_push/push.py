@@ -48,6 +48,14 @@ class HubProgress(msgspec.Struct):
     seq: _Count
     unreadable: _Count = 0
     """Records of the last batch that the hub passes over: of another release, or damaged."""
+    id: str = ""
+    """The id of record ``seq``, if the hub knows it."""
+
+
+class _Identified(msgspec.Struct):
+    """The id of a line of the spool."""
+
+    id: str = ""
 
 
 class _Response(NamedTuple):
@@ -124,8 +132,9 @@ class HubPush:
         if self._seq is None:
             self._spool = spool_id(self._folder)
             self._connect()
-            self._seq = self._request(None).seq
-            self._check_numbering(self._seq)
+            progress = self._request(None)
+            self._seq = progress.seq
+            self._check_numbering(progress)
         begin = self._read_to(self._seq)
         batch = batch_after(self._folder, begin, MAX_LINES, MAX_BYTES)
         if batch is None:
@@ -158,20 +167,31 @@ class HubPush:
         self._counts.sent += len(batch.lines) - unreadable
         self._skip(unreadable)
 
-    def _check_numbering(self, seq: int) -> None:
-        """Give the spool a new id if its numbering began again: the hub knows higher numbers.
+    def _check_numbering(self, progress: HubProgress) -> None:
+        """Give the spool a new id if the hub has other records under its numbers.
+
+        Either the numbering began again, or another agent pushes a copy of the spool.
 
         Raises:
             OutputError: the id cannot be written.
 
         """
         newest = newest_seq(self._folder)
-        if newest and seq > newest:
-            keys = {"hub": self.name, "hub_seq": seq, "spool_seq": newest}
-            log.warning("spool_renumbered", extra=keys)
-            discard_spool_id(self._folder)
-            self._spool = spool_id(self._folder)
-            self._seq = self._request(None).seq
+        if not newest or not self._is_other_spool(progress, newest):
+            return
+        keys = {"hub": self.name, "hub_seq": progress.seq, "spool_seq": newest}
+        log.warning("spool_renumbered", extra=keys)
+        discard_spool_id(self._folder)
+        self._spool = spool_id(self._folder)
+        self._seq = self._request(None).seq
+
+    def _is_other_spool(self, progress: HubProgress, newest: int) -> bool:
+        if progress.seq > newest:
+            return True
+        batch = batch_after(self._folder, progress.seq - 1, 1, 1) if progress.id else None
+        if batch is None or batch.first != progress.seq:  # evicted
+            return False
+        return msgspec.json.decode(batch.lines[0], type=_Identified).id != progress.id
 
     def _skip(self, unreadable: int) -> None:
         """Count and log records that the hub passes over."""

@@ -89,7 +89,7 @@ def test_spools_are_counted_apart(hub: Hub) -> None:
     hub.push(*RECORDS)
 
     assert hub.ask("GET", X_Spool="s2").json() == {"seq": 0}
-    assert hub.ask("GET").json() == {"seq": 5}
+    assert hub.ask("GET").json() == {"seq": 5, "id": RECORDS[4].id}
 
 
 def test_nothing_is_said_to_be_safe_that_is_not(hub: Hub) -> None:
@@ -259,3 +259,34 @@ def test_spools_are_bounded_and_the_longest_silent_goes_first(
     state = hub.intake.checkpoint()
     assert list(state["seqs"]) == ["spool7", "spool8", "spool9"]
     assert len(state["told"]) <= 3
+
+
+def other(record: Sample, number: int) -> Sample:
+    """Return a record that a copy of the spool has under this number."""
+    return msgspec.structs.replace(record, id=f"other{number}", seq=number)
+
+
+def test_a_copy_of_a_spool_is_refused_where_it_differs(hub: Hub) -> None:
+    hub.push(*RECORDS[:3])
+    copied = [*RECORDS[:2], other(RECORDS[2], 3), other(RECORDS[3], 4)]
+
+    refused = [hub.push(*copied, X_After="2"), hub.push(*copied[2:3], X_After="2")]
+    behind = hub.push(other(RECORDS[1], 2), X_After="1")
+
+    text = "another agent has pushed other records of this spool"
+    assert [*refused, behind] == [{"error": text}] * 3
+    assert hub.seqs == [1, 2, 3]
+    assert hub.intake.health.errors["spool_copied"] == 3
+    assert hub.ask("GET").json() == {"seq": 3, "id": RECORDS[2].id}
+    assert hub.push(*copied, X_Spool="s2") == {"seq": 4}
+
+
+def test_a_batch_that_is_repeated_after_a_timeout_is_taken_once(hub: Hub) -> None:
+    hub.disk_works = False
+    hub.push(*RECORDS[:2])
+    hub.disk_works = True
+
+    assert hub.push(*RECORDS[:4], X_After="0") == {"seq": 4}
+    assert hub.push(*RECORDS[:4], X_After="0") == {"seq": 4}
+    assert hub.push(RECORDS[4], X_After="4") == {"seq": 5}
+    assert hub.seqs == [1, 2, 3, 4, 5]

@@ -128,6 +128,27 @@ def test_a_numbering_below_the_hubs_is_renewed(
     assert [record.getMessage() for record in caplog.records] == ["spool_renumbered"]
 
 
+@pytest.mark.parametrize(
+    ("seq", "found", "is_renewed"),
+    [(2, "another", True), (2, "", False), (2, None, False), (0, "another", False)],
+)
+def test_a_spool_whose_number_is_another_record_at_the_hub_is_renewed(
+    tmp_path: Path, seq: int, found: str | None, is_renewed: bool
+) -> None:
+    """Its folder was copied, and the other agent has pushed; None is its own record."""
+    spool_of(tmp_path, 3)
+    before, hub = spool_id(tmp_path), Hub()
+    own = [
+        json.loads(line) for f in tmp_path.glob("*.jsonl") for line in f.read_bytes().splitlines()
+    ]
+    record = own[1]["id"] if found is None else found
+    hub.answer = json.dumps({"seq": seq, "id": record}).encode()
+    with hub.serving() as url:
+        HubPush(url, HubConfig(push_to=(url,)), tmp_path).push()
+
+    assert (spool_id(tmp_path) != before) is is_renewed
+
+
 def test_records_that_the_hub_passes_over_count_as_dropped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
