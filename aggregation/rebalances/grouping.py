@@ -26,7 +26,7 @@ from aggregation.rebalances.segments import DROPPED_GROUP, JOINED, MemberRef, Se
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, digest, parse_time
 from metrics.model.signals import streams_thread
 from metrics.model.status import RebalanceStatus
-from metrics.tracking.source_traits import BROKER_SOURCES
+from metrics.tracking.source_traits import ADMIN_SOURCES, BROKER_SOURCES
 
 NOTICE_S = 4.0
 """Time until the others notice a leave: heartbeat.interval.ms, 3 s by default, and a margin."""
@@ -476,11 +476,19 @@ def _follow(cut: list[Segment]) -> list[_Island]:
     recent: list[_Island] = []
     latest: dict[int, _Island] = {}
     seen: dict[_View, tuple[Segment, _Island]] = {}
+    removals: dict[tuple[str, ...], _Island] = {}
     for segment in cut:
         at = segment.started_at
         recent = [island for island in recent if island.last_at + EPOCH_NOTICE_S >= at]
         same = [latest[g] for g in segment.generations if g in latest and latest[g] in recent]
         begins = _is_cause(segment) or any(_has_moved_on(i, segment) for i in recent[-1:])
+        removal = removals.get(segment.member.key)
+        if removal in recent and _is_unknown(segment):
+            same = [removal]
+        elif _is_back_at_once(segment, recent):
+            same = recent[-1:]
+        elif _is_removal(segment):
+            begins, same = True, [i for i in recent[-1:] if _is_same_removal(i, segment)]
         view = _view_of(segment)
         before = seen.get(view)
         if before is not None and _is_same_event(before[0], segment):
@@ -496,7 +504,41 @@ def _follow(cut: list[Segment]) -> list[_Island]:
         latest.update(dict.fromkeys(segment.generations, joined[0]))
         if view is not None:
             seen[view] = segment, joined[0]
+        if _is_removal(segment):
+            removals[segment.member.key] = joined[0]
     return found
+
+
+def _is_removal(segment: Segment) -> bool:
+    """Check for an admin's leave in a member's name, as the wire shows it."""
+    is_seen = segment.source in ADMIN_SOURCES and segment.source not in BROKER_SOURCES
+    return is_seen and segment.is_note and any(note.reason for note in segment.notes)
+
+
+def _is_same_removal(island: _Island, removal: Segment) -> bool:
+    """Check that the admin's request names another member, too."""
+    last = island.segments[-1]
+    return _is_removal(last) and removal.started_at <= last.started_at + FOLLOW_UP_S
+
+
+def _is_unknown(segment: Segment) -> bool:
+    return any(step.code is RebalanceStatus.UNKNOWN_MEMBER for step in segment.steps)
+
+
+def _is_back_at_once(segment: Segment, recent: Sequence[_Island]) -> bool:
+    """Check that a dropped member returned before any other member noticed.
+
+    A frozen process sees both its poll interval's end and the group when it goes on.
+    """
+    before = recent[-1].segments[-1] if recent else None
+    return (
+        before is not None
+        and segment.is_round
+        and before.is_exit
+        and before.outcome is not Outcome.LEFT
+        and before.member == segment.member
+        and segment.started_at <= before.ended_at + FOLLOW_UP_S
+    )
 
 
 _View = tuple[tuple[str, ...], bool, RebalanceStatus | None] | None

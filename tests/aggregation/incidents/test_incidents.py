@@ -882,6 +882,47 @@ class TestKinds:
         assert kinds([found]) == [(K.REMOVED_BY_ADMIN, ["a"])]
         assert found.reason == "ops-bad-host"
 
+    def test_removal_by_an_admin_in_a_new_protocol(self) -> None:
+        """The admin names two members; each learns it by its next request."""
+        a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
+        notes = [
+            signal(SignalKind.NOTE, 100.0, each, reason="bad host", source=SourceKind.WIRE)
+            for each in (a, b)
+        ]
+        start = round_of(1, 0.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW})
+        before = round_of(2, 95.0, c)
+        then = round_of(3, 100.4, a, b, c, causes={"a": (3, "unknown"), "b": (3, "unknown")})
+
+        found = analyze(records(*start, *before, *notes, *then)).incidents[-1]
+
+        assert kinds([found]) == [(K.REMOVED_BY_ADMIN, ["a", "b"])]
+        assert len(found.rebalances) == 1
+        removed = DepartureMode.REMOVED
+        assert went(found) == [("a", removed, True), ("b", removed, True)]
+
+    @pytest.mark.parametrize("is_on_wire", [False, True])
+    def test_frozen_member_of_a_new_protocol_that_is_dropped_on_its_return(
+        self, *, is_on_wire: bool
+    ) -> None:
+        """It finds its poll interval expired, long after the coordinator has removed it."""
+        a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
+        start = round_of(1, 10.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW})
+        owned = [reads(11.0, each, f"t-{number}") for number, each in enumerate((a, b, c))]
+        removed = [*round_of(2, 100.0, b, c), reads(100.6, b, "t-1", "t-0")]
+        drop = [raised(5, 120.0, a, reason="Consumer poll timeout has expired.")]
+        if is_on_wire:
+            words = "no reason given, back 0.1 s later on the same connection"
+            status = RebalanceStatus.DROPPED_GROUP
+            note = signal(SignalKind.NOTE, 120.1, a, status=status, reason=words)
+            drop = [left(120.0, a), note]
+        back = round_of(3, 120.1, a, b, c, causes={"a": (2, "joins with member epoch 0")})
+
+        (found,) = analyze(records(*start, *owned, *removed, *drop, *back)).incidents[1:]
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
+        assert len(found.rebalances) == 2
+        assert went(found) == [("a", DepartureMode.EXPIRED, True)]
+
     def test_removal_of_an_instance_that_only_the_admin_names(self) -> None:
         """Its connection alone was seen; the victim's log names the client."""
         by = '{"client_id":"admin-1","host":"ops"}'
