@@ -224,10 +224,12 @@ def list_new_topics(reason: str | None) -> list[str]:
 
 
 def _partitions(text: str) -> dict[str, int]:
-    return {
+    """Return the partitions of each topic that the leader knows; of others it prints none."""
+    found = {
         topic: int(value) if is_number(value) else len(_RACK.findall(value))
         for topic, value in _TOPIC.findall(text)
     }
+    return {topic: number for topic, number in found.items() if number}
 
 
 def _read_store_error(reason: str) -> Detail:

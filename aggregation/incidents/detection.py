@@ -152,7 +152,11 @@ class GroupHistory:
 
         A client's log may be limited to warnings: it shows drops, and no joins.
         """
-        dropped = {segment.member.key for segment in rebalance.round.consumers if segment.is_exit}
+        dropped = {
+            segment.member.key
+            for segment in rebalance.round.consumers
+            if segment.is_exit and segment.outcome is not Outcome.LEFT
+        }
         for cause in causes:
             key = cause.member.key
             away = self.members.away.get(key) if key in dropped else None

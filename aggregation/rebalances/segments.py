@@ -382,12 +382,19 @@ def _notes(chain: Iterable[Sample]) -> tuple[Step, ...]:
 
 
 def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:
-    """Cut an episode at the poll interval's end: from there on its member is out of the group."""
+    """Cut an episode at the poll interval's end: from there on its member is out of the group.
+
+    A member that joined again is back, even if it left before the assignment.
+    """
     later = (step for step in whole.steps if step.at > dropped.at)
     after = tuple(step for step in later if step.code is not DROPPED_GROUP)  # a second line
     joins = tuple(at for at in whole.joins if at >= dropped.at)
+    leave = after[-1] if after and whole.outcome is Outcome.LEFT else None
+    if leave is not None:
+        after = tuple(step for step in after if step is not leave and step.at < leave.at)
+        joins = tuple(at for at in joins if at < leave.at)
     came_at = after[0].at if after else max(joins, default=None)
-    is_back = whole.outcome is Outcome.SYNCED or (whole.is_open and came_at is not None)
+    is_back = came_at is not None if whole.is_open or leave else whole.outcome is Outcome.SYNCED
     back_at = whole.ended_at if came_at is None or not is_back else came_at
     went = replace(
         whole,
@@ -405,7 +412,18 @@ def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:
         return [went]
     came = dropped if not after else replace(after[0], masked=False)
     steps = (replace(came, at=back_at), *after[1:])
-    return [went, replace(whole, started_at=back_at, steps=steps, joins=joins)]
+    back = replace(whole, started_at=back_at, steps=steps, joins=joins)
+    if leave is None:
+        return [went, back]
+    left = replace(
+        whole,
+        started_at=leave.at,
+        steps=(replace(leave, masked=False),),
+        generations=frozenset(),
+        is_exit=True,
+        joins=(),
+    )
+    return [went, replace(back, generations=frozenset(), outcome=None), left]
 
 
 def _generations(moves: list[Sample]) -> frozenset[int]:

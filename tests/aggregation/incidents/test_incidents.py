@@ -789,6 +789,33 @@ class TestKinds:
         assert found.kind is K.METADATA_CHANGED
         assert [each.kind for each in found.also] == also
 
+    @pytest.mark.parametrize("unknown", ["", "u=[], "])
+    def test_metadata_of_a_topic_that_a_member_has_just_subscribed_to(self, unknown: str) -> None:
+        """Since 4.0 the leader prints a topic without partitions before it has its metadata."""
+        news = f"from (version7: {{{unknown}t=4}}) to (version8: {{u=[NO_RACKS], t=4}})"
+        (found,) = incidents(
+            *round_of(2, 100.0, A, B, C, causes={"a": (8, "from [t] to [t, u]")}),
+            *round_of(3, 101.0, A, B, C, causes={"a": (7, news)}),
+        )
+
+        assert kinds([found]) == [(K.SUBSCRIPTION_CHANGED, ["a"])]
+        assert len(found.rebalances) == 2
+
+    @pytest.mark.parametrize("has_joined", [False, True])
+    def test_dropped_member_that_joins_and_leaves_before_an_assignment(
+        self, has_joined: bool
+    ) -> None:
+        """Its return is the cause of the round that it leaves."""
+        drop = raised(5, 100.0, A, reason="consumer poll timeout has expired.")
+        joins = [signal(SignalKind.JOIN, 114.0, A)] if has_joined else []
+        leave = left(118.0, A, "the consumer is being closed")
+        rounds = [*round_of(2, 101.0, B, C), *round_of(3, 114.4, B, C, joins={"b": 118.2})]
+
+        found = incidents(drop, *joins, leave, *rounds)
+
+        dropped = (K.POLL_TIMEOUT, ["a"])
+        assert kinds(found) == ([dropped] if has_joined else [dropped, (K.UNKNOWN, [])])
+
     @pytest.mark.parametrize(("after", "kinds_"), [("b-0 b-1 b-2", 2), ("b-0 b-1", 1)])
     def test_topic_that_grows_after_a_changed_subscription_is_no_part_of_it(
         self, after: str, kinds_: int
