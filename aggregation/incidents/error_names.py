@@ -14,7 +14,7 @@ from itertools import chain
 _ANSWER = re.compile(r"\banswered ([A-Z]\w+)$")
 """The text that the wire decoder gives a response with an error."""
 _PROTOCOL = re.compile(r"\b([A-Z]+(?:_[A-Z]+)+)\b")
-_EXCEPTION = re.compile(r"\((?!Kafka|Runtime|IllegalState)(\w+)Exception\)")
+_EXCEPTION = re.compile(r"\((?!Kafka|Runtime|IllegalState|Streams)(\w+)Exception\)")
 """The class of a Java exception, except classes that any error may have."""
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NUMBER = re.compile(r"\[(?:Error )?(\d{1,3})\]")

@@ -13,7 +13,8 @@ A member may lose a right while it is in the group:
 - to the cluster, by its credentials: it stops reading if it has to join again. Else the
   credentials were refused only for a moment.
 
-Members that lose a right together are one incident.
+Members that lose a right together are one incident, and threads of a Kafka Streams application that
+fail by one error.
 
 Source: incidents.md 1a.6 and 2.
 """
@@ -32,6 +33,7 @@ from aggregation.rebalances.failures import AGAIN_S
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.segments import MemberRef, is_unexplained, member_of
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, parse_time
+from metrics.model.signals import streams_thread
 from metrics.tracking.source_traits import BROKER_SOURCES
 
 QUIET_S = 600.0
@@ -128,18 +130,37 @@ def find_refusals(
 
 
 def _merge_losses(drafts: Iterable[Draft]) -> list[Draft]:
-    """Return the incidents; members that lose one right together are one."""
+    """Return the incidents; members that lose one right together are one.
+
+    So are threads of a Kafka Streams application that fail by one error, such as an internal topic
+    with too few partitions: each fails as soon as it leads the group.
+    """
     out: list[Draft] = []
     for draft in sorted(drafts, key=lambda each: each.started_at):
-        right = draft.lost_right
-        first = next((each for each in out if right and each.lost_right == right), None)
-        if first is None or draft.started_at > first.until + AGAIN_S:
+        right, error = draft.lost_right, _error_of_threads(draft)
+        first = next(
+            (
+                each
+                for each in out
+                if (right and each.lost_right == right)
+                or (error and _error_of_threads(each) == error)
+            ),
+            None,
+        )
+        pause_s = AGAIN_S if error is None else QUIET_S
+        if first is None or draft.started_at > first.until + pause_s:
             out.insert(0, draft)
             continue
         numbers = [each.detail["errors"] for each in (first, draft)]
         first.absorb(draft)
         first.detail["errors"] = sum(each for each in numbers if isinstance(each, int))
     return out[::-1]
+
+
+def _error_of_threads(draft: Draft) -> str | None:
+    """Return the words of the error, if threads of Kafka Streams failed by it."""
+    is_streams = all(streams_thread(member.client_id) for member in draft.members)
+    return draft.reason if is_streams and draft.kind is IncidentKind.JOIN_FAILED else None
 
 
 def _order(error: Refusal) -> tuple[float, tuple[str, ...], str]:

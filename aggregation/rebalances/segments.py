@@ -27,6 +27,12 @@ from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import BROKER_SOURCES
 
 DROPPED_GROUP = RebalanceStatus.DROPPED_GROUP
+_BEGINNINGS = {
+    RebalanceStatus.USER_REQUESTED,
+    RebalanceStatus.METADATA_CHANGED,
+    RebalanceStatus.SUBSCRIPTION_CHANGED,
+}
+"""Causes inside a client that is a member."""
 _OUTSIDE = {RebalanceStatus.NEW_MEMBER, RebalanceStatus.UNKNOWN_MEMBER, DROPPED_GROUP}
 _SAME_LEAVE_S = 1.0
 """A log's line about a drop and the leave on the wire are of the same moment."""
@@ -134,9 +140,13 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_refused(self) -> bool:
-        """Whether the coordinator refused its join: no one else has to rebalance for it."""
+        """Whether the coordinator refused its join: no one else has to rebalance for it.
+
+        A present member that began a new generation has joined: its assignment failed.
+        """
         by_broker = self.source in BROKER_SOURCES  # there it is a member that was removed
-        return self.outcome is Outcome.FAILED and not by_broker
+        began = bool(self.generations) and any(step.code in _BEGINNINGS for step in self.steps)
+        return self.outcome is Outcome.FAILED and not (by_broker or began)
 
 
 def segments(records: Sequence[Sample], now: float) -> list[Segment]:

@@ -801,6 +801,30 @@ class TestKinds:
         assert kinds([found]) == [(K.SUBSCRIPTION_CHANGED, ["a"])]
         assert len(found.rebalances) == 2
 
+    def test_streams_application_that_fails_by_the_news_that_its_leader_noticed(self) -> None:
+        """A topic has grown, and an internal one has not: each leader fails in its turn."""
+        a, b, c = (
+            replace(each, client_id=f"s{number}-StreamThread-1-consumer", origin=f"s{number}")
+            for number, each in enumerate((A, B, C))
+        )
+        words = "rebalance failed due to 'Existing internal topic has invalid partitions'"
+        news = (7, "from (version6: {t=4}) to (version7: {t=6})")
+        start = round_of(1, 0.0, a, b, c, causes={each.client_id: NEW for each in (a, b, c)})
+        then = round_of(2, 100.0, a, b, c, causes={a.client_id: news})
+        fails = [
+            replace(each, kind=SignalKind.FAIL, reason=words)
+            if each.kind is SignalKind.SYNC and each.member != c
+            else each
+            for each in then
+        ]
+
+        changed, failed = analyze(records(*start, *fails)).incidents[1:]
+
+        assert kinds([changed]) == [(K.METADATA_CHANGED, [])]
+        assert changed.detail["topics"] == [{"topic": "t", "before": 4, "after": 6}]
+        assert kinds([failed]) == [(K.JOIN_FAILED, [a.client_id, b.client_id])]
+        assert failed.detail == {"errors": 2}
+
     @pytest.mark.parametrize("has_joined", [False, True])
     def test_dropped_member_that_joins_and_leaves_before_an_assignment(
         self, has_joined: bool
