@@ -12,12 +12,17 @@ from collections import defaultdict
 from typing import NamedTuple
 
 from aggregation.incidents.attributes import Attributes
+from aggregation.rebalances.segments import is_static
 
 _AFTER_S = 1.0
 """A member reports its partitions a little after the end of the rebalance."""
 
 _GIVEN_UP_S = 5.0
 """A leader that rejoins for a topic revokes all; the others learn of it by a heartbeat (3 s)."""
+
+_SESSION_S = 60.0
+"""The partitions of a static member that left stay its own until its session ends: 45 s, or what
+the group takes to notice."""
 
 _Topics = dict[str, set[int]]
 
@@ -35,7 +40,7 @@ def find_growth(attributes: Attributes, since: float, until: float) -> list[Topi
 
     Empty if members that no source sees may own partitions.
     """
-    before = _topics_at(attributes, since, given_up_since=since - _GIVEN_UP_S)
+    before = _topics_at(attributes, since, with_given_up=True)
     after = _topics_at(attributes, until + _AFTER_S)
     is_whole = before and all(map(_is_whole, (*before.values(), *after.values())))
     if not is_whole or any(not before[topic] <= after.get(topic, set()) for topic in before):
@@ -52,22 +57,23 @@ def find_kept(attributes: Attributes, since: float, until: float) -> tuple[set[s
 
     The flag is true if these are all topics with all their partitions, as far as sources show.
     """
-    before = _topics_at(attributes, since, given_up_since=since - _GIVEN_UP_S)
+    before = _topics_at(attributes, since, with_given_up=True)
     after = _topics_at(attributes, until + _AFTER_S)
     kept = {topic for topic, numbers in before.items() if after.get(topic) == numbers}
     return kept, before == after and all(map(_is_whole, before.values()))
 
 
-def _topics_at(attributes: Attributes, at: float, given_up_since: float = float("inf")) -> _Topics:
+def _topics_at(attributes: Attributes, at: float, *, with_given_up: bool = False) -> _Topics:
     """Return the numbers of the partitions of all members before an instant, by topic.
 
-    If a member has given up all its partitions after ``given_up_since``, they still count.
+    If a member has just given up all its partitions, they still count ``with_given_up``.
     """
     found: _Topics = defaultdict(set)
-    for changes in attributes.changes_of_member.values():
+    for member, changes in attributes.changes_of_member.items():
         index = bisect_left(changes, at, key=lambda each: each.at) - 1
-        if index > 0 and not changes[index].owned and changes[index].at >= given_up_since:
-            index -= 1
+        kept_s = _SESSION_S if is_static(member) else _GIVEN_UP_S
+        if with_given_up and index > 0 and not changes[index].owned:
+            index -= changes[index].at >= at - kept_s
         for partition in changes[index].owned if index >= 0 else ():
             topic, _, number = partition.rpartition("-")
             found[topic].add(int(number))

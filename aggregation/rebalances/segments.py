@@ -65,6 +65,11 @@ class MemberRef(NamedTuple):
         return (*names, f"{self.twin}") if self.twin else names
 
 
+def is_static(key: tuple[str, ...]) -> bool:
+    """Check for the key of a member with a ``group.instance.id``."""
+    return len(key) == 1
+
+
 class TwinRecord(Sample, frozen=True, kw_only=True):
     """A record of a member that has its client id and host in common with another one."""
 
@@ -487,6 +492,6 @@ def member_of(record: Sample) -> MemberRef:
 _member_ref = lru_cache(maxsize=4096)(MemberRef)  # a member has many records
 
 
-def _order(record: Sample) -> tuple[str, int, int]:
-    # at one instant the fall to 0 comes last
-    return record.ts, record.seq, record.to or len(RebalanceStatus)
+def _order(record: Sample) -> tuple[str, int, bool, int, int]:
+    # at one instant the status rises, and the fall to 0 comes last
+    return record.ts, record.seq, not record.to, record.from_ or 0, record.to or 0

@@ -106,6 +106,7 @@ def _story(episodes: list[ExplainedRebalance]) -> list[str]:
                 "seen NewMember m2",
                 "seen DroppedGroup m1 m1:dropped",
                 "seen DroppedGroup m1",
+                "seen SubscriptionChanged m2",
                 "seen UserRequested m2 m2:rollout",
                 "seen NewMember m2",
                 "unknown - -",  # the broker's own: more partitions

@@ -801,6 +801,39 @@ class TestKinds:
         assert kinds([found]) == [(K.SUBSCRIPTION_CHANGED, ["a"])]
         assert len(found.rebalances) == 2
 
+    def test_partitions_of_a_static_member_that_left_are_no_growth(self) -> None:
+        """They stay its own until its session expires."""
+        a, b = (
+            replace(each, group_type="consumer", group_instance_id=f"i-{each.client_id}",
+                    origin=f"i-{each.client_id}")
+            for each in (A, B)
+        )  # fmt: skip
+        found = analyze(
+            records(
+                *round_of(1, 0.0, a, b, causes={"a": NEW, "b": NEW}),
+                *(reads(1.0, a, "t-0"), reads(1.0, b, "t-1")),
+                *(left(50.0, a), reads(50.0, a)),
+                *(*round_of(2, 95.0, b), reads(95.6, b, "t-0", "t-1")),
+            )
+        ).incidents[1:]
+
+        assert kinds(found)[-1][0] is not K.METADATA_CHANGED
+
+    def test_cause_that_hides_its_own_consequence_at_the_same_instant(self) -> None:
+        """The KIP-848 client's log shows 8 only with the new assignment (1)."""
+        a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
+        start = round_of(1, 0.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW})
+        leave = [left(100.0, a), *round_of(2, 101.0, b, c)]
+        change = [
+            raised(8, 104.0, b, reason="Subscribed to topic(s): t, u"),
+            raised(1, 104.0, b, reason="transitioned from STABLE to RECONCILING"),
+            signal(SignalKind.SYNC, 104.5, b, generation=3),
+        ]
+
+        found = analyze(records(*start, *leave, *change)).incidents[1:]
+
+        assert kinds(found) == [(K.MEMBER_LEFT, ["a"]), (K.SUBSCRIPTION_CHANGED, ["b"])]
+
     def test_streams_application_that_fails_by_the_news_that_its_leader_noticed(self) -> None:
         """A topic has grown, and an internal one has not: each leader fails in its turn."""
         a, b, c = (
