@@ -437,10 +437,17 @@ def _is_effect(segment: Segment, base: _Island) -> bool:
 
 
 def _place_exits(exits: Sequence[Segment], islands: list[_Island]) -> list[_Island]:
-    """Add each leave to the rebalance that it began, or else to the one that it fell into."""
+    """Add each leave to the rebalance that it began, or else to the one that it fell into.
+
+    A member that was requested to join, and was dropped before it did, was in that rebalance.
+    """
     index, alone = _Islands(islands), list[_Island]()
-    for segment in exits:
-        begun = index.first_from(segment.started_at, segment.ended_at + NOTICE_S)
+    requested: list[tuple[float, _Island]] = []
+    for segment in sorted(exits, key=_is_requested, reverse=True):
+        until = segment.ended_at + NOTICE_S
+        begun = index.first_from(segment.started_at, until) or next(
+            (island.root for at, island in requested if segment.started_at <= at <= until), None
+        )
         running = index.overlapping(segment.started_at, segment.ended_at)
         late = index.first_from(segment.ended_at, segment.ended_at + LATE_NOTICE_S)
         if begun is not None:
@@ -454,7 +461,14 @@ def _place_exits(exits: Sequence[Segment], islands: list[_Island]) -> list[_Isla
         else:
             alone.append(_Island())
             alone[-1].add(segment)
+        if _is_requested(segment) and begun is not None:
+            requested.append((segment.started_at, begun))
     return islands + alone
+
+
+def _is_requested(leave: Segment) -> bool:
+    first = leave.steps[0].code if leave.steps else None
+    return first is RebalanceStatus.COORDINATOR_REQUESTED
 
 
 def _is_without_cause(island: _Island, leave: Segment) -> bool:

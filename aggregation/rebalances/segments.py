@@ -208,7 +208,7 @@ def _take_late_drops(found: list[Segment], notes: list[Segment]) -> list[Segment
             leaves[left.member.key].append(number)
     if not leaves:
         return found + [note for note in notes if not _is_return(note)]
-    merged = _merge_printed_late(found, leaves)
+    merged = _merge_printed_late(found, leaves, _list_joins(notes))
     others: list[Segment] = []
     for note in notes:
         of_member = leaves[note.member.key] if _explains_leave(note) else []
@@ -231,21 +231,35 @@ def _explain(left: Segment, step: Step) -> Segment:
     return replace(left, steps=steps, outcome=outcome)
 
 
+def _list_joins(notes: Iterable[Segment]) -> dict[tuple[str, ...], list[float]]:
+    """Return the times of each member's joins without a visible cause."""
+    joins: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for note in notes:
+        if note.is_round:
+            joins[note.member.key].append(note.started_at)
+    return joins
+
+
 def _merge_printed_late(
-    found: list[Segment], leaves: Mapping[tuple[str, ...], list[int]]
+    found: list[Segment],
+    leaves: Mapping[tuple[str, ...], list[int]],
+    joins: Mapping[tuple[str, ...], list[float]],
 ) -> set[int]:
     """Explain a member's leave by the drop that it reports on its return; return such drops.
 
-    A member that has left cannot be dropped. confluent-kafka-python prints librdkafka's lines
-    at the next poll, right before the join.
+    A member that has left cannot be dropped, unless it has joined since. confluent-kafka-python
+    prints librdkafka's lines at the next poll, right before the join.
     """
     merged: set[int] = set()
     for numbers in _number_by_member(found, leaves):
         for before, number, after in zip(numbers, numbers[1:], numbers[2:], strict=False):
             went, back = found[number], found[after]
-            is_drop = went.is_exit and bool(went.steps) and went.steps[-1].code is DROPPED_GROUP
+            is_drop = went.is_exit and [step.code for step in went.steps] == [DROPPED_GROUP]
             of_member = leaves[went.member.key]
-            if is_drop and before in of_member and back.started_at == went.out_until:
+            since = found[before].ended_at
+            has_joined = any(since < at < went.ended_at for at in joins.get(went.member.key, ()))
+            is_printed_late = is_drop and not has_joined and back.started_at == went.out_until
+            if is_printed_late and before in of_member:
                 of_member.remove(before)
                 found[before] = _explain(found[before], went.steps[-1])
                 found[after] = replace(back, started_at=went.started_at)

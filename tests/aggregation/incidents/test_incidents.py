@@ -801,6 +801,30 @@ class TestKinds:
         assert kinds([found]) == [(K.SUBSCRIPTION_CHANGED, ["a"])]
         assert len(found.rebalances) == 2
 
+    def test_leave_that_the_others_could_not_follow_before_a_drop(self) -> None:
+        """The slow member was requested to join, and was dropped before it polled."""
+        (found,) = incidents(
+            *(left(100.0, A, "closed"), left(100.1, B, "closed")),
+            raised(1, 101.0, C),
+            raised(5, 106.0, C, reason="consumer poll timeout has expired."),
+            signal(SignalKind.JOIN, 112.0, C),
+            signal(SignalKind.SYNC, 112.5, C, generation=2),
+        )
+
+        assert kinds([found]) == [(K.MEMBER_LEFT, ["a", "b"])]
+        assert [wait.member.client_id for wait in found.waiting_for] == ["c"]
+
+    def test_drop_of_a_new_process_is_not_what_closed_the_one_before(self) -> None:
+        """Java before 2.2 prints no cause of its first join."""
+        joins = [signal(SignalKind.JOIN, 130.0, A), *round_of(3, 130.2, B, C)]
+        synced = signal(SignalKind.SYNC, 130.7, A, generation=3)
+        drop = raised(5, 160.0, A, reason="consumer poll timeout has expired.")
+        rounds = [*round_of(4, 161.0, B, C), *round_of(5, 170.0, A, B, C, causes={"a": NEW})]
+
+        found = incidents(left(100.0, A), *round_of(2, 101.0, B, C), *joins, synced, drop, *rounds)
+
+        assert kinds(found) == [(K.RESTART, ["a"]), (K.POLL_TIMEOUT, ["a"])]
+
     def test_partitions_of_a_static_member_that_left_are_no_growth(self) -> None:
         """They stay its own until its session expires."""
         a, b = (
