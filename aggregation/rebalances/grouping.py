@@ -501,6 +501,8 @@ def _follow(cut: list[Segment]) -> list[_Island]:
             same = [removal]
         elif _is_back_at_once(segment, recent):
             same = recent[-1:]
+        elif not same and _is_removed_instance(segment, recent):
+            same = recent[-1:]
         elif _is_removal(segment):
             begins, same = True, [i for i in recent[-1:] if _is_same_removal(i, segment)]
         view = _view_of(segment)
@@ -537,6 +539,23 @@ def _is_same_removal(island: _Island, removal: Segment) -> bool:
 
 def _is_unknown(segment: Segment) -> bool:
     return any(step.code is RebalanceStatus.UNKNOWN_MEMBER for step in segment.steps)
+
+
+def _is_removed_instance(segment: Segment, recent: Sequence[_Island]) -> bool:
+    """Check that a thread of a Streams instance was removed together with another one.
+
+    The instance was frozen, or lost its connection.
+    """
+    instance = _instance_of(segment)
+    before = recent[-1].segments[0] if recent else None
+    return (
+        before is not None
+        and instance is not None
+        and instance == _instance_of(before)
+        and _is_unknown(before)
+        and _is_unknown(segment)
+        and segment.started_at <= recent[-1].last_at + FOLLOW_UP_S
+    )
 
 
 def _is_back_at_once(segment: Segment, recent: Sequence[_Island]) -> bool:

@@ -801,6 +801,22 @@ class TestKinds:
         assert kinds([found]) == [(K.SUBSCRIPTION_CHANGED, ["a"])]
         assert len(found.rebalances) == 2
 
+    def test_threads_of_a_streams_group_that_expire_with_their_instance(self) -> None:
+        a, b, c = (
+            replace(each, client_id=f"s-StreamThread-{number}-consumer", host=host,
+                    group_type="streams", origin=f"{number}")
+            for number, (each, host) in enumerate([(A, "h"), (B, "h"), (C, "other")])
+        )  # fmt: skip
+        start = round_of(1, 0.0, a, b, c, causes={each.client_id: NEW for each in (a, b, c)})
+        words = (3, "heartbeat answered UNKNOWN_MEMBER_ID")
+        removed = round_of(2, 100.0, a, causes={a.client_id: words})
+        also = round_of(2, 100.1, b, causes={b.client_id: words})
+
+        (found,) = analyze(records(*start, *removed, *also)).incidents[1:]
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, [a.client_id, b.client_id])]
+        assert len(found.rebalances) == 1
+
     def test_leave_that_the_others_could_not_follow_before_a_drop(self) -> None:
         """The slow member was requested to join, and was dropped before it polled."""
         (found,) = incidents(
