@@ -130,22 +130,34 @@ class GroupHistory:
         the removal, if a source shows partitions.
         """
         last, word = self.drafts[-1] if self.drafts else None, causes[0] if causes else None
-        if last is None or word is None or last.kind is not IncidentKind.UNKNOWN:
+        if last is None or word is None:
             return
         is_own = word.kind is IncidentKind.SESSION_EXPIRED and word.source not in BROKER_SOURCES
-        has_owners = rebalance.round.group_type in {"consumer", "streams"}
+        key, group_type = word.member.key, rebalance.round.group_type
+        has_owners = group_type in {"consumer", "streams"}
         sees_partitions = bool(self.attributes.ownership)
-        if not is_own or (has_owners and sees_partitions) or last.is_ongoing:
+        if not is_own or (has_owners and sees_partitions) or key in self.members.away:
             return
-        took_part = {s.member.key for each in last.rebalances for s in each.round.consumers}
-        key = word.member.key
-        if key in took_part or key in self.members.away or word.at > last.ended_at + RETURN_S:
+        if group_type == "share" and self._count_open_questions(key) > 1:
+            return  # another member has expired, too, and no source shows which one at which time
+        if last.kind is not IncidentKind.UNKNOWN or last.is_ongoing:
+            return
+        if key in _list_participants(last) or word.at > last.ended_at + RETURN_S:
             return
         last.kind, last.certainty, last.reason = word.kind, word.certainty, word.reason
         last.add_members([word.member])
         at = last.started_at
         went = MemberDeparture(member=word.member, how=DepartureMode.EXPIRED, at=at, is_silent=True)
         self._add_departure(last, went)
+
+    def _count_open_questions(self, key: tuple[str, ...]) -> int:
+        """Return the number of incidents without a cause since a member last took part in one."""
+        number = 0
+        for draft in reversed(self.drafts):
+            if key in _list_participants(draft):
+                break
+            number += draft.kind is IncidentKind.UNKNOWN
+        return number
 
     def _forget_earlier_drops(self, rebalance: ExplainedRebalance, causes: Iterable[Cause]) -> None:
         """Let a second drop of a member begin its own incident: its return was not seen.
@@ -500,6 +512,10 @@ def _replacement(cause: Cause, rebalance: ExplainedRebalance) -> MemberDeparture
         returned_at=cause.at,
         expired_at=None if rebalance.round.is_open else rebalance.round.ended_at,
     )
+
+
+def _list_participants(draft: Draft) -> set[tuple[str, ...]]:
+    return {s.member.key for each in draft.rebalances for s in each.round.consumers}
 
 
 def _departure(

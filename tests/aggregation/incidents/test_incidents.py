@@ -801,6 +801,22 @@ class TestKinds:
         assert kinds([found]) == [(K.SUBSCRIPTION_CHANGED, ["a"])]
         assert len(found.rebalances) == 2
 
+    @pytest.mark.parametrize("others", [0, 1])
+    def test_member_of_a_share_group_that_expired_in_one_of_several(self, others: int) -> None:
+        """A member takes part in no rebalance that leaves its partitions as they are."""
+        a, b, c = (replace(each, group_type="share") for each in (A, B, C))
+        found = analyze(
+            records(
+                *round_of(1, 0.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW}),
+                *(round_of(2, 50.0, b, c) if others else ()),
+                *round_of(3, 100.0, b, c),
+                *round_of(4, 130.0, a, causes={"a": (3, "UNKNOWN_MEMBER_ID")}),
+            )
+        ).incidents[1:]
+
+        expired, unknown = (K.SESSION_EXPIRED, ["a"]), (K.UNKNOWN, [])
+        assert kinds(found) == ([unknown, unknown, expired] if others else [expired])
+
     def test_threads_of_a_streams_group_that_expire_with_their_instance(self) -> None:
         a, b, c = (
             replace(each, client_id=f"s-StreamThread-{number}-consumer", host=host,
