@@ -24,7 +24,12 @@ SLACK_S = 5.0
 _WITH_OWNERS = {"consumer", "streams"}
 
 _CAUSES = {SampleKind.TRANSITION, SampleKind.SIGNAL}
-_FENCED = {RebalanceStatus.UNKNOWN_MEMBER, RebalanceStatus.STALE_MEMBER}
+_REMOVED = {
+    RebalanceStatus.NEW_MEMBER,
+    RebalanceStatus.UNKNOWN_MEMBER,
+    RebalanceStatus.STALE_MEMBER,
+}
+"""An owner with one of these soon after was removed: it may already be back as a new process."""
 
 _Key = tuple[str, ...]
 
@@ -54,7 +59,7 @@ def find_takeovers(records: Iterable[Sample]) -> dict[GroupRef, list[Takeover]]:
         if record.kind is SampleKind.CHANGE and record.field == "partitions":
             owned = frozenset(parse_partitions(record.after))
             changes[ref].append(_Owned(parse_time(record.ts), member_of(record).key, owned))
-        elif record.to in _FENCED and record.kind in _CAUSES:
+        elif record.to in _REMOVED and record.kind in _CAUSES:
             fenced[ref].add((member_of(record).key, parse_time(record.ts)))
         elif record.outcome is Outcome.FAILED and record.group_instance_id is not None:
             refused[ref].add((member_of(record).key, parse_time(record.ts)))

@@ -817,6 +817,22 @@ class TestKinds:
         expired, unknown = (K.SESSION_EXPIRED, ["a"]), (K.UNKNOWN, [])
         assert kinds(found) == ([unknown, unknown, expired] if others else [expired])
 
+    def test_member_of_a_new_protocol_that_is_back_right_after_its_expiry(self) -> None:
+        """Its new process reports partitions, as a member whose clock differs would."""
+        a, b = (replace(each, group_type="consumer") for each in (A, B))
+        (found,) = analyze(
+            records(
+                *round_of(1, 0.0, a, b, causes={"a": NEW, "b": NEW}),
+                *(reads(1.0, a, "t-0"), reads(1.0, b, "t-1")),
+                *(*round_of(2, 100.0, b), reads(100.5, b, "t-0", "t-1")),
+                *round_of(3, 102.0, a, causes={"a": (2, "joins with member epoch 0")}),
+                reads(102.6, a, "t-0"),
+            )
+        ).incidents[1:]
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
+        assert went(found) == [("a", DepartureMode.EXPIRED, True)]
+
     def test_threads_of_a_streams_group_that_expire_with_their_instance(self) -> None:
         a, b, c = (
             replace(each, client_id=f"s-StreamThread-{number}-consumer", host=host,
