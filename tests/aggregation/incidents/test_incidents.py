@@ -826,7 +826,7 @@ class TestKinds:
                 *(reads(1.0, a, "t-0"), reads(1.0, b, "t-1")),
                 *(*round_of(2, 100.0, b), reads(100.5, b, "t-0", "t-1")),
                 *round_of(3, 102.0, a, causes={"a": (2, "joins with member epoch 0")}),
-                reads(102.6, a, "t-0"),
+                *(reads(102.3, b, "t-1"), reads(102.6, a, "t-0")),
             )
         ).incidents[1:]
 
