@@ -41,7 +41,8 @@ Since 3 a member that several agents see counts once, times of wrong clocks are 
 dropped member's time is whole. Since 4 incidents have what members that stay hand over, since
 5 the kind of their clients, since 6 agents have the hours of their records, since 7 the steps of
 a log's clock are taken out. Since 8 incidents have how long members work before they join. Since 9
-an outage of an agent makes no crash, and restarts have their session timeout.
+an outage of an agent makes no crash, and restarts have their session timeout. Since 10 removals by
+an admin, expiries and returns of new protocols, and failed Streams applications have their cause.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")
