@@ -484,45 +484,76 @@ def _is_same_leave(one: Segment, other: Segment) -> bool:
     return one.member == other.member and _is_same_event(one, other)
 
 
+_View = tuple[tuple[str, ...], bool, RebalanceStatus | None] | None
+
+
 def _follow(cut: list[Segment]) -> list[_Island]:
     """Collect the segments of a new protocol: members go one by one, so causes lead."""
-    found: list[_Island] = []
-    recent: list[_Island] = []
-    latest: dict[int, _Island] = {}
-    seen: dict[_View, tuple[Segment, _Island]] = {}
-    removals: dict[tuple[str, ...], _Island] = {}
+    trail = _Trail()
     for segment in cut:
+        trail.add(segment)
+    return trail.found
+
+
+@dataclass(slots=True)
+class _Trail:
+    """The rebalances of a group of a new protocol, while they are collected by time."""
+
+    found: list[_Island] = field(default_factory=list)
+    recent: list[_Island] = field(default_factory=list)
+    latest: dict[int, _Island] = field(default_factory=dict)
+    """By epoch."""
+    seen: dict[_View, tuple[Segment, _Island]] = field(default_factory=dict)
+    removals: dict[tuple[str, ...], _Island] = field(default_factory=dict)
+    """By the key of each member that an admin removed."""
+
+    def add(self, segment: Segment) -> None:
         at = segment.started_at
-        recent = [island for island in recent if island.last_at + EPOCH_NOTICE_S >= at]
-        same = [latest[g] for g in segment.generations if g in latest and latest[g] in recent]
-        begins = _is_cause(segment) or any(_has_moved_on(i, segment) for i in recent[-1:])
-        removal = removals.get(segment.member.key)
-        if removal in recent and _is_unknown(segment):
-            same = [removal]
-        elif _is_back_at_once(segment, recent):
-            same = recent[-1:]
-        elif not same and _is_removed_instance(segment, recent):
-            same = recent[-1:]
-        elif _is_removal(segment):
-            begins, same = True, [i for i in recent[-1:] if _is_same_removal(i, segment)]
+        self.recent = [each for each in self.recent if each.last_at + EPOCH_NOTICE_S >= at]
+        island = self._find(segment)
+        if island is None:
+            island = _Island()
+            self.found.append(island)
+            self.recent.append(island)
+        island.add(segment)
+        self.latest.update(dict.fromkeys(segment.generations, island))
         view = _view_of(segment)
-        before = seen.get(view)
-        if before is not None and _is_same_event(before[0], segment):
-            same = [before[1]]
-        if segment.is_exit and not same:
-            same = [each for each in recent[-1:] if _is_unnoticed(each, segment)]
-        joined = same or ([] if begins else recent[-1:])
-        if not joined:
-            joined = [_Island()]
-            found += joined
-            recent += joined
-        joined[0].add(segment)
-        latest.update(dict.fromkeys(segment.generations, joined[0]))
         if view is not None:
-            seen[view] = segment, joined[0]
+            self.seen[view] = segment, island
         if _is_removal(segment):
-            removals[segment.member.key] = joined[0]
-    return found
+            self.removals[segment.member.key] = island
+
+    def _find(self, segment: Segment) -> _Island | None:
+        """Return the rebalance that a segment is a part of; None: it begins one."""
+        same = self._find_same(segment)
+        last = self.recent[-1] if self.recent else None
+        if same is not None or last is None:
+            return same
+        if _continues(last, segment):
+            return last
+        begins = _is_removal(segment) or _is_cause(segment) or _has_moved_on(last, segment)
+        return None if begins else last
+
+    def _find_same(self, segment: Segment) -> _Island | None:
+        """Return the rebalance of the same event, removal or epoch."""
+        before = self.seen.get(_view_of(segment))
+        if before is not None and _is_same_event(before[0], segment):
+            return before[1]
+        removal = self.removals.get(segment.member.key) if _is_unknown(segment) else None
+        if removal in self.recent:
+            return removal
+        of_epochs = (self.latest.get(generation) for generation in segment.generations)
+        return next((island for island in of_epochs if island in self.recent), None)
+
+
+def _continues(last: _Island, segment: Segment) -> bool:
+    """Check that a segment is a part of the last rebalance, though it shows a cause."""
+    return (
+        _is_back_at_once(last, segment)
+        or _is_same_removal(last, segment)
+        or _is_removed_instance(last, segment)
+        or (segment.is_exit and _is_unnoticed(last, segment))
+    )
 
 
 def _is_removal(segment: Segment) -> bool:
@@ -534,47 +565,42 @@ def _is_removal(segment: Segment) -> bool:
 def _is_same_removal(island: _Island, removal: Segment) -> bool:
     """Check that the admin's request names another member, too."""
     last = island.segments[-1]
-    return _is_removal(last) and removal.started_at <= last.started_at + FOLLOW_UP_S
+    is_soon = removal.started_at <= last.started_at + FOLLOW_UP_S
+    return _is_removal(removal) and _is_removal(last) and is_soon
 
 
 def _is_unknown(segment: Segment) -> bool:
     return any(step.code is RebalanceStatus.UNKNOWN_MEMBER for step in segment.steps)
 
 
-def _is_removed_instance(segment: Segment, recent: Sequence[_Island]) -> bool:
+def _is_removed_instance(island: _Island, segment: Segment) -> bool:
     """Check that a thread of a Streams instance was removed together with another one.
 
     The instance was frozen, or lost its connection.
     """
-    instance = _instance_of(segment)
-    before = recent[-1].segments[0] if recent else None
+    before, instance = island.segments[0], _instance_of(segment)
     return (
-        before is not None
-        and instance is not None
+        instance is not None
         and instance == _instance_of(before)
         and _is_unknown(before)
         and _is_unknown(segment)
-        and segment.started_at <= recent[-1].last_at + FOLLOW_UP_S
+        and segment.started_at <= island.last_at + FOLLOW_UP_S
     )
 
 
-def _is_back_at_once(segment: Segment, recent: Sequence[_Island]) -> bool:
+def _is_back_at_once(island: _Island, segment: Segment) -> bool:
     """Check that a dropped member returned before any other member noticed.
 
     A frozen process sees both its poll interval's end and the group when it goes on.
     """
-    before = recent[-1].segments[-1] if recent else None
+    before = island.segments[-1]
     return (
-        before is not None
-        and segment.is_round
+        segment.is_round
         and before.is_exit
         and before.outcome is not Outcome.LEFT
         and before.member == segment.member
         and segment.started_at <= before.ended_at + FOLLOW_UP_S
     )
-
-
-_View = tuple[tuple[str, ...], bool, RebalanceStatus | None] | None
 
 
 def _view_of(segment: Segment) -> _View:

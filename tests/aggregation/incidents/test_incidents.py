@@ -814,7 +814,8 @@ class TestKinds:
             )
         ).incidents[1:]
 
-        expired, unknown = (K.SESSION_EXPIRED, ["a"]), (K.UNKNOWN, [])
+        expired = (K.SESSION_EXPIRED, ["a"])
+        unknown: tuple[IncidentKind, list[str]] = (K.UNKNOWN, [])
         assert kinds(found) == ([unknown, unknown, expired] if others else [expired])
 
     def test_member_of_a_new_protocol_that_is_back_right_after_its_expiry(self) -> None:
