@@ -168,7 +168,7 @@ def play(spark: SparkSession, folder: Path, seed: int, days: int, number: int) -
     check_outage(tables, down)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, 2, 71])
 def test_sums_by_day_are_the_truth_before_and_after_late_data(seed: int) -> None:
     """Without Spark: the rules that its workers run, day by day, and again with late data."""
     whole = make_world(seed, 14, 8)
@@ -215,7 +215,9 @@ def parts_by_day(world: World) -> list[Part]:
 @pytest.mark.spark
 @pytest.mark.field
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize(("seed", "days", "number"), [(1, 9, 6), (2, 60, 40), (3, 60, 40)])
+@pytest.mark.parametrize(
+    ("seed", "days", "number"), [(1, 9, 6), (71, 9, 10), (2, 60, 40), (3, 60, 40)]
+)
 def test_figures_are_the_truth_before_and_after_late_data_and_repeated(
     seed: int, days: int, number: int, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -1,13 +1,13 @@
 """A world of groups with the truth of each rebalance, computed as it is written.
 
 It knows nothing of how the product finds rebalances. There are several clusters and applications,
-days of many kinds, rebalances over midnight and over a month's end, records that come late, and an
-agent that was down for a while.
+groups of all protocols, some of static members, days of many kinds, rebalances over midnight and
+over a month's end, records that come late, and an agent that was down for a while.
 """
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
@@ -18,7 +18,9 @@ from metrics.model.sample import Outcome, Sample, parse_time
 from metrics.model.status import RebalanceStatus as S
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client
 
-_CAUSES = (S.METADATA_CHANGED, S.SUBSCRIPTION_CHANGED, S.UNKNOWN_MEMBER, S.NEW_MEMBER)
+_CAUSES = (S.SUBSCRIPTION_CHANGED, S.UNKNOWN_MEMBER, S.NEW_MEMBER, S.METADATA_CHANGED)
+_TYPES = ("classic", "consumer", "classic", "streams", "share")
+_STATIC_EVERY = 3
 _HEARTBEAT_S = 3.0
 _APART_S = 400.0
 
@@ -113,9 +115,13 @@ def first_of_month(day: date) -> date:
 def make_world(seed: int, days: int, groups: int) -> World:
     """Write some days from Monday, 24 November 2025, on; each day is of its own kind."""
     rng, world = random.Random(seed), World()
+    kinds: dict[tuple[str, str], tuple[str, bool]] = {}
     for number in range(groups):
         cluster = "prod-us" if number % 4 == 3 else "prod-eu"
         name, app = f"group-{number - 7 if number % 8 == 7 else number}", f"app-{number // 2}"
+        group_type, is_static = _TYPES[number % len(_TYPES)], number % _STATIC_EVERY == 1
+        kinds[cluster, name] = group_type, is_static and group_type != "share"
+        causes = _CAUSES if group_type == "classic" else _CAUSES[:-1]
         members = [
             Client(
                 group=name,
@@ -132,24 +138,31 @@ def make_world(seed: int, days: int, groups: int) -> World:
             for _ in range(rng.choice((0, 1, 1, 2, 6))):
                 at = max(at, midnight - DAY_S) + _APART_S + rng.expovariate(1 / 9_000.0)
                 if at < midnight - 3_600.0:
-                    at = _rebalance(world, rng, members, at)
+                    at = _rebalance(world, rng, members, at, causes)
             if rng.random() < 0.2:
-                at = _rebalance(world, rng, members, midnight - rng.uniform(0.5, 2.5))
+                at = _rebalance(world, rng, members, midnight - rng.uniform(0.5, 2.5), causes)
         last = START_AT + days * DAY_S
         for member in members:
             for hour in range(int(days * 24)):
                 member.sample(START_AT + 3_600.0 * hour)
             member.sample(last - 1.0)
         world.samples += [record for member in members for record in member.written]
-    world.samples = [replace(each, agent=each.group) for each in world.samples]
+    world.samples = [_of_kind(each, *kinds[each.cluster, each.group]) for each in world.samples]
     rng.shuffle(world.samples)
     return world
 
 
-def _rebalance(world: World, rng: random.Random, members: list[Client], start: float) -> float:
+def _of_kind(record: Sample, group_type: str, is_static: bool) -> Sample:
+    static_id = f"id-{record.client_id}" if is_static else None
+    return replace(record, agent=record.group, group_type=group_type, group_instance_id=static_id)
+
+
+def _rebalance(
+    world: World, rng: random.Random, members: list[Client], start: float, causes: Sequence[S]
+) -> float:
     """Write a rebalance and its truth; returns its end."""
     rng.shuffle(members)
-    cause, (first, *others) = rng.choice(_CAUSES), members
+    cause, (first, *others) = rng.choice(causes), members
     start = round(start, 6)
     starts = {0: start} | {
         n: round(start + rng.uniform(0.05, _HEARTBEAT_S), 6) for n in range(1, len(members))
