@@ -9,6 +9,7 @@ Source: incidents.md 1a.9.
 
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from aggregation.incidents.attributes import Attributes
@@ -40,8 +41,12 @@ def find_growth(attributes: Attributes, since: float, until: float) -> list[Topi
 
     Empty if members that no source sees may own partitions.
     """
-    before = _topics_at(attributes, since, with_given_up=True)
+    before = _topics_at(attributes, since, given_up_since=since - _GIVEN_UP_S)
     after = _topics_at(attributes, until + _AFTER_S)
+    for partition in _owned_by_closed(attributes, since):
+        topic, number = _split(partition)
+        if number in after.get(topic, ()):
+            before.setdefault(topic, set()).add(number)
     is_whole = before and all(map(_is_whole, (*before.values(), *after.values())))
     if not is_whole or any(not before[topic] <= after.get(topic, set()) for topic in before):
         return []
@@ -57,27 +62,39 @@ def find_kept(attributes: Attributes, since: float, until: float) -> tuple[set[s
 
     The flag is true if these are all topics with all their partitions, as far as sources show.
     """
-    before = _topics_at(attributes, since, with_given_up=True)
+    before = _topics_at(attributes, since, given_up_since=since - _GIVEN_UP_S)
     after = _topics_at(attributes, until + _AFTER_S)
     kept = {topic for topic, numbers in before.items() if after.get(topic) == numbers}
     return kept, before == after and all(map(_is_whole, before.values()))
 
 
-def _topics_at(attributes: Attributes, at: float, *, with_given_up: bool = False) -> _Topics:
+def _topics_at(attributes: Attributes, at: float, given_up_since: float = float("inf")) -> _Topics:
     """Return the numbers of the partitions of all members before an instant, by topic.
 
-    If a member has just given up all its partitions, they still count ``with_given_up``.
+    If a member has given up all its partitions after ``given_up_since``, they still count.
     """
     found: _Topics = defaultdict(set)
+    for changes in attributes.changes_of_member.values():
+        index = bisect_left(changes, at, key=lambda each: each.at) - 1
+        if index > 0 and not changes[index].owned and changes[index].at >= given_up_since:
+            index -= 1
+        for partition in changes[index].owned if index >= 0 else ():
+            topic, number = _split(partition)
+            found[topic].add(number)
+    return dict(found)
+
+
+def _owned_by_closed(attributes: Attributes, at: float) -> Iterator[str]:
+    """Yield the partitions of the static members that left in the session before an instant."""
     for member, changes in attributes.changes_of_member.items():
         index = bisect_left(changes, at, key=lambda each: each.at) - 1
-        kept_s = _SESSION_S if is_static(member) else _GIVEN_UP_S
-        if with_given_up and index > 0 and not changes[index].owned:
-            index -= changes[index].at >= at - kept_s
-        for partition in changes[index].owned if index >= 0 else ():
-            topic, _, number = partition.rpartition("-")
-            found[topic].add(int(number))
-    return dict(found)
+        if is_static(member) and index > 0 and not changes[index].owned:
+            yield from changes[index - 1].owned if changes[index].at >= at - _SESSION_S else ()
+
+
+def _split(partition: str) -> tuple[str, int]:
+    topic, _, number = partition.rpartition("-")
+    return topic, int(number)
 
 
 def _is_whole(numbers: set[int]) -> bool:
