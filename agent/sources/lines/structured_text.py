@@ -90,9 +90,10 @@ def _flatten(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((group for group in groups if not _GROUPS.isdisjoint(group)), fields)
 
 
-_GROUPS = frozenset(("group", "groupId"))
+_GROUPS = frozenset(("group", "groupId", "why"))
+"""Fields of which a client's line has one; franz-go names no group where it has a reason."""
 _OF_GELF = frozenset(f"_{name}" for name in _GROUPS)
-_IN_GROUP = (".group", ".groupId")
+_IN_GROUP = tuple(f".{name}" for name in sorted(_GROUPS))
 """Keys of these within a group of slog's, as text."""
 
 

@@ -186,6 +186,11 @@ _FORMS = (
     _form(
         rf"(?<!\[)(?P<year>1[4-9]|[2-4]\d)/(?P<month>\d\d)/(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL
     ),
+    # Tornado and Jupyter, which write the level's letter before it
+    _form(
+        rf"(?:[A-Z] )?(?P<year>1[4-9]|[2-4]\d)(?P<month>[01]\d)(?P<day>[0-3]\d) {_CLOCK}",
+        tail=_NO_TAIL,
+    ),
     # the same numbers in the order of the United States or of Europe, where Spark's is no date
     _form(
         r"(?P<one>\d\d)/(?P<two>\d\d)/(?P<year>\d\d),? (?P<hour>\d\d?):(?P<minute>\d\d)",

@@ -94,6 +94,9 @@ def otlp(at: datetime, message: str, fields: dict[str, Any]) -> dict[str, Any]:
 TERMINAL = "\x1b[36m{}\x1b[0m="
 CYAN = "\x1b[36m{}=\x1b[0m"
 FRANZ_LAYOUTS: dict[str, Layout] = {
+    "an object around the entry": lambda t, m, f: json.dumps(
+        {"applicationLog": {"message": m, **f, "severity": "INFO", "timestamp": iso(t)}}
+    ),
     "slog": lambda t, m, f: f'time={iso(t)} level=INFO msg="{m}" {pairs(f)}',
     "slog's group": lambda t, m, f: json.dumps({"time": iso(t), "msg": m, "kgo": f}),
     "slog's group as text": lambda t, m, f: (
@@ -138,6 +141,9 @@ FRANZ_LAYOUTS: dict[str, Layout] = {
     "a time behind": lambda t, m, f: f'level=info msg="{m}" label="" time={iso(t)} {pairs(f)}',
 }
 KAFKAJS_LAYOUTS: dict[str, Layout] = {
+    "an object around the entry": lambda t, m, f: json.dumps(
+        {"applicationLog": {"message": m, **f, "severity": "INFO", "timestamp": iso(t)}}
+    ),
     "kafkajs": lambda t, m, f: json.dumps({"timestamp": iso(t), "message": m, **f}),
     "winston": lambda t, m, f: json.dumps({"message": m, "timestamp": iso(t), "extra": f}),
     "winston, with kafkajs's time": lambda t, m, f: json.dumps(
@@ -234,6 +240,14 @@ def test_fields_that_a_logger_adds_to_each_line_of_franz_go_change_nothing(name:
 
     assert {"pay"} == {group for group, *_ in plain}
     assert others == [plain] * len(others)
+
+
+@pytest.mark.parametrize("name", FRANZ_LAYOUTS)
+def test_lines_of_franz_go_without_a_group_are_read(name: str, tmp_path: Path) -> None:
+    plain = replay(write(FRANZ_STORY, FRANZ_LAYOUTS["slog"]), tmp_path)[0]
+
+    assert [code for code, _ in plain] == [1, 0, 7, 0, 6, 0]
+    assert replay(write(FRANZ_STORY, FRANZ_LAYOUTS[name]), tmp_path)[0] == plain
 
 
 def adding(
