@@ -66,6 +66,7 @@ _TELEGRAF = (
 _KAFKA_NODE = rb"/kafka-node/lib/|\bkafka-node:[A-Z]"
 _PATHWAY = rb"read_snapshot method with reader Kafka"
 _WATERMILL = rb"\bkafka_consumer_uuid\b"
+_DAPR = rb"\b(?:pubsub|bindings)\.kafka/v\d"
 _GOKA = (
     rb"\[Processor [^\]\n]{1,255}\] (?:setup generation \d|Consumer group (?:returned|cancelled))"
 )
@@ -129,6 +130,7 @@ _MARKS = (
     (_TELEGRAF, f"Telegraf, whose client sarama logs no rebalance: {_WIRE}"),
     (_KAFKA_NODE, f"kafka-node, whose log shows no member of its group: {_WIRE}"),
     (_WATERMILL, f"Watermill, whose client sarama logs no rebalance: {_WIRE}"),
+    (_DAPR, f"Dapr, whose client sarama logs no rebalance: {_WIRE}"),
     (_GOKA, f"goka, whose client sarama logs no rebalance: {_WIRE}"),
     (
         rb"consumergroup/|\[sarama\]|Rebalanced: &\{Type:|client/metadata fetch|a server: The pro",
@@ -210,6 +212,7 @@ _CONSUMERS = re.compile(
             _FRAMEWORKS,
             _TELEGRAF,
             _WATERMILL,
+            _DAPR,
             _GOKA,
             _PATHWAY,
             _KAFKA_NODE,

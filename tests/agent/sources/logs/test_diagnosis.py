@@ -61,6 +61,7 @@ def test_log_without_a_known_line_names_its_kind_and_the_remedy(sample: bytes) -
         (b"    at /app/node_modules/kafka-node/lib/kafkaClient.js:378:35", "kafka-node"),
         (b"GMT kafka-node:ConsumerGroup SyncGroup Response", "kafka-node"),
         (b"level=INFO msg=consuming consumer_group=g kafka_consumer_uuid=U4YF", "Watermill"),
+        (b'level=info msg="Component loaded: p (pubsub.kafka/v1)" scope=dapr.runtime', "Dapr"),
         (b"WARNING:kafka.coordinator:Marking the coordinator dead", "kafka-python"),
         (b"[2026-11-20 13:20:05] INFO (kafka.coordinator.transaction.X)", None),
         (b"ProducerConfig values: kafka", None),
