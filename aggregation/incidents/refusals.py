@@ -112,7 +112,7 @@ def find_refusals(
         error = Refusal(at, member, reason, record.source, seconds, record.member_id)
         found[GroupRef(record.cluster, record.group)].append(error)
     for group, errors in found.items():
-        for error in _drop_second_views(sorted(errors, key=_order)):
+        for error in _drop_second_views(sorted(_drop_nameless(errors), key=_order)):
             members[group][error.member.key].errors.append(error)
     for record in records if members else ():
         of_group = members.get(GroupRef(record.cluster, record.group))
@@ -166,6 +166,26 @@ def _error_of_threads(draft: Draft) -> str | None:
 def _order(error: Refusal) -> tuple[float, tuple[str, ...], str]:
     """Return the sort key of an error: members may lack some of their names."""
     return error.at, error.member.key, error.reason
+
+
+def _drop_nameless(errors: Iterable[Refusal]) -> Iterator[Refusal]:
+    """Yield the errors without those of a log without names that another source shows with one."""
+    named: dict[str | None, list[Refusal]] = defaultdict(list)
+    nameless: list[Refusal] = []
+    for error in errors:
+        if error.member.client_id or error.member.group_instance_id:
+            named[name_error(error.reason)].append(error)
+            yield error
+        else:
+            nameless.append(error)
+    for error in nameless:
+        alike = named[name_error(error.reason)]
+        if not any(_is_seen_by_other(error, each) for each in alike):
+            yield error
+
+
+def _is_seen_by_other(error: Refusal, other: Refusal) -> bool:
+    return error.source != other.source and abs(error.at - other.at) <= VIEWS_S
 
 
 def _drop_second_views(errors: Iterable[Refusal]) -> Iterator[Refusal]:

@@ -801,6 +801,22 @@ class TestKinds:
         assert kinds([found]) == [(K.SUBSCRIPTION_CHANGED, ["a"])]
         assert len(found.rebalances) == 2
 
+    @pytest.mark.parametrize(("wire_at", "number"), [(99.999, 1), (100.001, 1), (104.0, 2)])
+    def test_refusal_in_a_log_without_names_is_that_of_the_wire(
+        self, wire_at: float, number: int
+    ) -> None:
+        """aiokafka's log does not name its client."""
+        d = replace(A, client_id="d", origin="10.0.0.4:9")
+        blank = replace(A, client_id="", origin="log")
+        found = incidents(
+            signal(SignalKind.FAIL, 100.0, blank, reason="[Error 23] InconsistentGroupProtocol"),
+            signal(SignalKind.FAIL, wire_at, d, source=SourceKind.WIRE,
+                   reason="JoinGroup answered INCONSISTENT_GROUP_PROTOCOL"),
+        )  # fmt: skip
+
+        assert len(found) == number
+        assert (K.JOIN_FAILED, ["d"]) in kinds(found)
+
     @pytest.mark.parametrize("others", [0, 1])
     def test_member_of_a_share_group_that_expired_in_one_of_several(self, others: int) -> None:
         """A member takes part in no rebalance that leaves its partitions as they are."""
