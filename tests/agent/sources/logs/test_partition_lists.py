@@ -170,15 +170,20 @@ class TestLibrdkafka:
     )
 
     def read(
-        self, *texts: str, head: str = "X|m1#consumer-1| [thrd:main]: "
+        self, *texts: str, head: str = "X|m1#consumer-1| [thrd:main]: ", tail: str = ""
     ) -> list[tuple[str, ...]]:
         parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="app.log"), "UTC")
-        lines = (f"%7|1795827380.{at:03}|{head}{text}\n" for at, text in enumerate(texts))
+        lines = (f"%7|1795827380.{at:03}|{head}{text}{tail}\n" for at, text in enumerate(texts))
         found = [*parser.feed("".join(lines).encode(), 1_900_000_000.0), *parser.flush()]
         return [each.assigned for each in found if each.assigned is not None]
 
     def test_member_reads_its_assignment_until_it_is_revoked(self) -> None:
         assert self.read(*self.EAGER, *self.REVOKED) == [("t-0", "t-1"), ()]
+
+    def test_logger_may_stand_behind_the_text(self) -> None:
+        found = self.read(*self.EAGER, *self.REVOKED, tail=" (librdkafka)")
+
+        assert found == [("t-0", "t-1"), ()]
 
     def test_part_of_an_assignment_is_revoked(self) -> None:
         assert self.read(*self.COOPERATIVE) == [("t-0", "t-1"), ("t-1",), ("t-1",)]
