@@ -24,6 +24,7 @@ def decode_position(
 
 
 def note_unusable(source: str, error: Exception, health: SourceHealth) -> None:
-    """Log that a position is unusable; the agent keeps a copy of its checkpoint then."""
+    """Log and count that a position is unusable; the agent keeps a copy of its checkpoint then."""
     _log.warning("position_unusable", extra={"source": source, "error": str(error)})
     health.damaged.append(source)
+    health.errors["position"] = health.errors.get("position", 0) + 1

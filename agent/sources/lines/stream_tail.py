@@ -4,6 +4,7 @@ A stream that is not read for a while costs some kilobytes: its file is closed, 
 kept as the text that a checkpoint holds of it. The next block wakes it.
 """
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -83,10 +84,13 @@ class StreamTail:
         """
         if isinstance(position, msgspec.Raw):
             position = msgspec.json.decode(position)
-        parser = create(stream)
-        parser.restore(position["parser"])
         place = msgspec.convert(position["place"], Place)
         before = msgspec.convert(position.get("before"), Place | None)
+        check = position.get("check")  # older releases have none
+        if check is not None and check != _checksum(place, before):
+            raise ValueError("the checksum of the place is another one")
+        parser = create(stream)
+        parser.restore(position["parser"])
         if before == NOTHING:  # one value for all streams
             before = NOTHING
         return cls(stream, follower(place, before=before), create, _parser=parser)
@@ -189,8 +193,12 @@ class StreamTail:
             return self._move_asleep(place, self._sleep)
         parser = self.parser
         rest = replace(place, offset=max(0, place.offset - parser.pending))
-        position = {"place": msgspec.to_builtins(rest), "parser": parser.state()}
         before = self.follower.before
+        position = {
+            "place": msgspec.to_builtins(rest),
+            "parser": parser.state(),
+            "check": _checksum(rest, before),
+        }
         return position if before is None else position | {"before": msgspec.to_builtins(before)}
 
     def _keep_as_text(self, parser: StreamParser, pending: int) -> None:
@@ -234,6 +242,16 @@ class StreamTail:
 
 
 def _encode(place: Place, state: Any, before: Place | None) -> msgspec.Raw:
-    position = {"place": place, "parser": state}
+    position = {"place": place, "parser": state, "check": _checksum(place, before)}
     known = {} if before is None else {"before": before}
     return msgspec.Raw(msgspec.json.encode(position | known))
+
+
+def _checksum(place: Place, before: Place | None) -> int:
+    """Return a checksum: a place with one wrong value would be that of another file."""
+    values = [
+        (each.device, each.inode, each.head_bytes, each.head, each.offset)
+        for each in (place, before)
+        if each is not None
+    ]
+    return zlib.crc32(repr(values).encode())

@@ -298,6 +298,7 @@ class FileTail:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             _log.warning("position_unusable", extra={"path": stream, "error": repr(error)})
             self.health.damaged.append(self._origin_of(stream))
+            self._count(Counter(["position"]))
             return
         if self._open.limit is not None and len(self._restored) >= self._open.limit:
             tail.rest_parser()

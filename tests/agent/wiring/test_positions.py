@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -264,6 +265,33 @@ def test_a_damaged_position_doubles_nothing(bench: Bench, key: str) -> None:
     after = [record.id for record in bench.transitions()]
     assert (len(after), set(after)) == (4, before)
     assert bench.checkpoint.with_name("checkpoint.json.corrupt").exists()
+
+
+@pytest.mark.parametrize("field", ["head", "inode", "offset"])
+def test_a_place_of_which_a_value_alone_is_damaged_is_said_and_doubles_nothing(
+    bench: Bench, caplog: pytest.LogCaptureFixture, field: str
+) -> None:
+    """Another digest is one, as another inode is: they would name another file."""
+    bench.run()
+    before = {record.id for record in bench.transitions()}
+    text = bench.checkpoint.read_text()
+    found = re.search(rf'"{field}":"?(\w)', text)
+    assert found is not None
+    other = str((int(found[1], 16) + 1) % 8)
+    bench.checkpoint.write_text(text[: found.start(1)] + other + text[found.end(1) :])
+    errors: list[int] = []
+
+    bench.run(
+        lambda agent: errors.extend(
+            source.errors.get("position", 0) for source in agent.snapshot()[1].sources
+        )
+    )
+
+    after = [record.id for record in bench.transitions()]
+    assert (len(after), set(after)) == (4, before)
+    assert bench.checkpoint.with_name("checkpoint.json.corrupt").exists()
+    assert "position_unusable" in [record.getMessage() for record in caplog.records]
+    assert errors == [1]
 
 
 def test_a_damaged_position_of_one_source_leaves_the_other_alone(bench: Bench) -> None:
