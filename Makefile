@@ -8,7 +8,7 @@ EXTRAS := fast,wire,kafka,otel,spark,top,dev
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test unit field backtests groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak collector corpus versions dashboards pictures screens cast walks docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
+.PHONY: help demo demo-kafka test unit field backtests groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak random-groups collector corpus versions dashboards pictures screens cast walks docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -113,11 +113,16 @@ churn: $(READY) ## a million client ids and 10,000 groups through each source, a
 	  $(BIN)/python -m tests.churn $$source $(CHURN_IDS) || exit 1; done
 
 SOAK_MINUTES ?= 60
+RANDOM_MINUTES ?= 20
 SOAK_CONSUMERS ?= 44
 SOAK_TRIES ?= 1
 soak: $(READY) ## an hour of 50 real clients with random faults; each transition against their DEBUG logs
 	-@$(BIN)/python -m tests.lab_start
 	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES) --consumers $(SOAK_CONSUMERS) --tries $(SOAK_TRIES)
+
+random-groups: $(READY) ## random groups of clients of many versions; where sources disagree is printed (needs tcpdump)
+	-@$(BIN)/python -m tests.lab_start
+	$(BIN)/python -m tests.system.random_groups --minutes $(RANDOM_MINUTES)
 
 collector: $(READY) ## what an OpenTelemetry Collector makes of OTLP; builds one (needs Go 1.25)
 	COLLECTOR=1 $(BIN)/pytest tests/system/test_otel_collector.py

@@ -69,14 +69,14 @@ def main() -> None:
     ]
     with tempfile.TemporaryDirectory(prefix="corpus-") as folder:
         logs = arguments.keep or Path(folder) / "logs"
-        with _hurried_lab(Path(folder) / "lab", default_cache()) as lab:
-            _warm(lab, Path(folder) / "warm")
+        with hurried_lab(Path(folder) / "lab", default_cache()) as lab:
+            warm(lab, Path(folder) / "warm")
             for plan in plans:
                 _record(plan, lab, logs, arguments.golden / plan.dialect)
 
 
 @contextmanager
-def _hurried_lab(folder: Path, cache: Path) -> Iterator[Lab]:
+def hurried_lab(folder: Path, cache: Path) -> Iterator[Lab]:
     """Open a lab with short sessions and quick heartbeats for all types of groups."""
     with (
         FaultProxy() as proxy,
@@ -98,7 +98,7 @@ def _plan(name: str, entry: dict[str, Any]) -> Plan:
     )
 
 
-def _warm(lab: Lab, folder: Path) -> None:
+def warm(lab: Lab, folder: Path) -> None:
     """Have the coordinator loaded: the first group of all would see it load (9)."""
     lab.admin.do("create-topic warm 1")
     with lab.clients(folder) as clients:

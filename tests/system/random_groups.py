@@ -1,0 +1,379 @@
+"""`make random-groups`: random groups of clients of many versions, and where sources disagree.
+
+Theory of operation. Fixed scenes show what their author thought of. Here members of one group, each
+with a client and a version of its own, start, close, are killed, frozen, stall, subscribe to other
+topics and get errors, some at almost the same time. Their logs, the traffic and the broker's log
+are kept. The incidents by traffic are printed, and below them those that another source names
+differently (`+`), leaves out (`-`), or counts differently (`~`).
+
+A difference is not always a fault: a source may not be able to show a cause (semantics.md). But
+logs and traffic together should show all that traffic does.
+
+It needs tcpdump, with the right to capture on the loopback interface.
+"""
+
+import argparse
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from agent.lab.artifacts import clients, default_cache, fetch
+from agent.lab.clients import Clients
+from agent.lab.lab import Lab
+from agent.lab.proxy import CONSUMER_HEARTBEAT, JOIN_GROUP, SYNC_GROUP
+from agent.processes.driver import Driver
+from agent.processes.errors import ProcessError
+from tests.system.corpus.__main__ import hurried_lab, warm
+from tests.system.corpus.take import Settings, Take
+
+_CLI = Path(sys.executable).with_name("rebalance-agent")
+_JAVA = "2.0.1 2.1.1 2.3.1 2.5.1 2.7.2 2.8.2 3.0.2 3.3.2 3.5.2 3.7.2 3.9.1 4.0.1 4.1.1 4.3.0 4.4.0"
+_SINCE_2_4 = "2.4.1 2.6.3 2.7.2 3.2.3 3.4.1 3.7.2 3.9.1 4.1.1 4.3.0 4.4.0"
+_SINCE_3_9 = "3.9.1 4.0.1 4.1.1 4.2.0 4.3.0 4.4.0"
+_OTHERS = "franz:1.18.1 franz:1.21.0 sarama:1.43.3 confluent-kafka:2.10.1 kafka-python:2.3.0"
+_ASSIGNOR = "partition.assignment.strategy"
+_CONSUMERS = "org.apache.kafka.clients.consumer"
+_KIP848 = {"group.protocol": "consumer"}
+_STREAMS = {"num.stream.threads": "2", "replication.factor": "1", "commit.interval.ms": "500"}
+_SAME_S = 2.5
+"""Begins of one incident by two sources are nearer than this."""
+_PAUSES_S = (0.3, 1.5, 4.0, 5.0, 7.0, 9.0)
+"""Between two steps; a session takes 6 s, a poll interval 8 s."""
+_FAULTS = {
+    "classic": [(JOIN_GROUP, 14), (JOIN_GROUP, 25), (SYNC_GROUP, 16), (SYNC_GROUP, 27)],
+    "consumer": [(CONSUMER_HEARTBEAT, 16), (CONSUMER_HEARTBEAT, 25), (CONSUMER_HEARTBEAT, 110)],
+}
+
+
+class Family(NamedTuple):
+    """A kind of group, and the clients that its members may have."""
+
+    name: str
+    versions: str
+    settings: Settings
+    protocol: str = "classic"
+    is_static: bool = False
+    others: str = ""
+
+
+FAMILIES = (
+    Family("eager", _JAVA, {_ASSIGNOR: f"{_CONSUMERS}.RangeAssignor"}),
+    Family("mixed", _JAVA, {_ASSIGNOR: f"{_CONSUMERS}.RangeAssignor"}, others=_OTHERS),
+    Family("cooperative", _SINCE_2_4, {_ASSIGNOR: f"{_CONSUMERS}.CooperativeStickyAssignor"}),
+    Family("static", _SINCE_2_4, {}, is_static=True),
+    Family("kip848", _SINCE_3_9, _KIP848, "consumer"),
+    Family("kip848-static", _SINCE_3_9, _KIP848, "consumer", is_static=True),
+    Family("share", "4.2.0 4.3.0 4.4.0", {}, "share"),
+    Family("streams", "2.4.1 2.8.2 3.3.2 3.7.2 4.0.1 4.3.0 4.4.0", _STREAMS, "streams"),
+)
+
+
+class Step(NamedTuple):
+    """What was done, and at which time (Unix seconds)."""
+
+    at: float
+    member: str
+    action: str
+
+
+@dataclass(slots=True, kw_only=True)
+class RandomGroup:
+    """One group, its members and what happens to them."""
+
+    family: Family
+    take: Take
+    chance: random.Random
+    versions: dict[str, str] = field(default_factory=dict)
+    running: dict[str, Driver] = field(default_factory=dict)
+    ending: dict[str, Driver] = field(default_factory=dict)
+    frozen: set[str] = field(default_factory=set)
+    steps: list[Step] = field(default_factory=list)
+    partitions: int = 4
+
+    def choose_versions(self) -> None:
+        """Give each member a client: often all have one, as before and after a deploy."""
+        of_java, others = self.family.versions.split(), self.family.others.split()
+        is_same, common = self.chance.random() < 0.5, self.chance.choice(of_java)
+        for number in range(1, 5):
+            chosen = common if is_same or number == 1 else self.chance.choice(of_java)
+            is_other = bool(others) and number > 1
+            self.versions[f"m{number}"] = self.chance.choice(others) if is_other else chosen
+        for version in {each for each in self.versions.values() if ":" not in each}:
+            fetch(clients(version), self.take.lab.cache)  # no download within the story
+
+    def play(self, steps: int) -> None:
+        """Start two members, do so many random steps, and close all."""
+        for member in ("m1", "m2"):
+            self.do("start", member)
+            time.sleep(6.0)
+        for _ in range(steps):
+            action, member = self.chance.choice(self._list_actions())
+            self.do(action, member)
+            time.sleep(self.chance.choice(_PAUSES_S))
+        for member in sorted(self.frozen):
+            self.do("resume", member)
+        time.sleep(8.0)
+        for member in list(self.running):
+            self.do("close", member)
+            time.sleep(3.5)
+
+    def do(self, action: str, member: str) -> None:
+        """Do one step, and note it."""
+        self.steps.append(Step(time.time(), member, action))
+        try:
+            self._do(action, member)
+        except ProcessError:  # it has ended by itself: a Streams application may
+            self.running.pop(member, None)
+
+    def _do(self, action: str, member: str) -> None:
+        own = {
+            "start": self._start,
+            "close": self._close,
+            "kill": self._kill,
+            "freeze": self._freeze,
+            "resume": self._resume,
+        }
+        of_group = {"grow": self._grow, "remove": self._remove, "fault": self._inject}
+        if action in own:
+            own[action](member)
+        elif action in of_group:
+            of_group[action]()
+        else:
+            self.running[member].send(action)
+
+    def _close(self, member: str) -> None:
+        self.ending[member] = self.running.pop(member)
+        self.ending[member].send("close")
+
+    def _kill(self, member: str) -> None:
+        self.running.pop(member).kill()
+
+    def _freeze(self, member: str) -> None:
+        self.running[member].pause()
+        self.frozen.add(member)
+
+    def _resume(self, member: str) -> None:
+        self.frozen.discard(member)
+        self.running[member].resume()
+
+    def _grow(self) -> None:
+        self.partitions += 2
+        self.take.admin(f"set-partitions {self.take.topic} {self.partitions}")
+
+    def _remove(self) -> None:
+        self.take.lab.admin.send(f"remove-members {self.take.group}")
+
+    def _inject(self) -> None:
+        fault = self.chance.choice(_FAULTS[self.family.protocol])
+        self.take.lab.proxy.fail_next(*fault)
+
+    def _list_actions(self) -> list[tuple[str, str]]:
+        found = [("grow", "")] if self.partitions < 8 else []
+        found += [("remove", "")] if self.family.is_static else []
+        for member in self.versions:
+            if member in self.frozen:
+                found += [("resume", member)] * 2
+            elif member not in self.running:
+                found += [("start", member)] * 3
+            else:
+                ends = ("close", "close", "kill", "freeze")
+                found += [(each, member) for each in (*ends, *self._list_commands(member))]
+        return found
+
+    def _list_commands(self, member: str) -> list[str]:
+        """Return what the member's driver can do; the lab has one for Java's consumers."""
+        version, topic = self.versions[member], self.take.topic
+        if ":" in version or self.family.protocol not in _FAULTS:
+            return []
+        both = f"subscribe {topic} {topic}-b"
+        found = ["stall 4000", "stall 11000", both, f"subscribe {topic}", "unsubscribe"]
+        has_enforce = self.family.protocol == "classic" and version >= "2.6"
+        found += ["enforce because"] if has_enforce else []
+        return found + (["fault"] if self._is_remote(member) else [])
+
+    def _is_remote(self, member: str) -> bool:
+        """Whether the proxy with errors stands before the member."""
+        return self.family.protocol in _FAULTS and member in {"m2", "m4"}
+
+    def _start(self, member: str) -> None:
+        before = self.ending.pop(member, None)
+        if before is not None and before.is_running:
+            before.wait(20.0)  # two processes would share one log
+        version, folder = self.versions[member], self.take.folder / member
+        take = replace(self.take, version=version.rpartition(":")[2], folder=folder)
+        self.running[member] = self._open(take, member, version.rpartition(":")[0])
+
+    def _open(self, take: Take, member: str, library: str) -> Driver:
+        settings = dict(self.family.settings)
+        settings |= {"group.instance.id": f"i-{member}"} if self.family.is_static else {}
+        if library in {"franz", "sarama"}:
+            start: Callable[..., Driver] = take.franz if library == "franz" else take.sarama
+            return start(member)
+        if library:
+            return take.python(library, member, **_PYTHON.get(library, {}))
+        if self.family.protocol == "streams":
+            return take.streams(member, settings)
+        if self.family.protocol == "share":
+            return take.share(member, settings)
+        remote = {"bootstrap.servers": take.lab.proxy.address} if self._is_remote(member) else {}
+        return take.consumer(member, settings | remote | {"max.poll.interval.ms": "8000"})
+
+
+_PYTHON = {"confluent-kafka": {"debug": "cgrp", "partition_assignment_strategy": "range"}}
+
+
+class Incident(NamedTuple):
+    """What is compared of an incident. ``at`` is seconds since the first step."""
+
+    kind: str
+    members: tuple[str, ...]
+    at: float
+    rebalances: int
+    unread: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.at:.1f} {self.kind} {','.join(self.members)} "
+            f"n={self.rebalances} unread={self.unread:.1f}"
+        )
+
+
+def compare(by_wire: Sequence[Incident], by_other: Iterable[Incident]) -> list[str]:
+    """Return the differences of another source, one line each."""
+    left, found = list(by_wire), list[str]()
+    for each in by_other:
+        alike = [known for known in left if _is_same(known, each)]
+        if not alike:
+            found.append(f"+ {each}")
+            continue
+        left.remove(alike[0])
+        slack = max(1.0, 0.25 * alike[0].unread)
+        is_equal = alike[0].rebalances == each.rebalances
+        if not is_equal or abs(alike[0].unread - each.unread) > slack:
+            found.append(f"~ {each}")
+    return found + [f"- {each}" for each in left]
+
+
+def _is_same(one: Incident, other: Incident) -> bool:
+    is_near = abs(one.at - other.at) < _SAME_S
+    return is_near and (one.kind, one.members) == (other.kind, other.members)
+
+
+def read_incidents(source: str, files: Sequence[Path], group: str, since: float) -> list[Incident]:
+    """Return the incidents that a source names."""
+    flags = ("--source", source, "--timezone", "UTC", "--signals")
+    replay: list[str | Path] = [_CLI, "replay", *flags, *files]
+    records = subprocess.run(replay, capture_output=True, check=True)
+    chosen = ("--from", "-", "--last", "1000", "--output", "json")
+    explain: list[str | Path] = [_CLI, "explain", group, *chosen]
+    answer = subprocess.run(explain, input=records.stdout, capture_output=True, check=False)
+    documents = [json.loads(line) for line in answer.stdout.splitlines()]
+    return [_read(each, since) for found in documents for each in found["incidents"]]
+
+
+def _read(incident: Mapping[str, Any], since: float) -> Incident:
+    begin = datetime.fromisoformat(incident["started_at"]).timestamp()
+    names = {member["client_id"] or member["group_instance_id"] for member in incident["members"]}
+    return Incident(
+        kind=incident["kind"],
+        members=tuple(sorted({_THREAD.sub("", name) for name in names})),
+        at=begin - since,
+        rebalances=len(incident["rebalances"]),
+        unread=incident["cost"]["unread_partition_seconds"] or 0.0,
+    )
+
+
+_THREAD = re.compile(r"-StreamThread-\d+(-consumer)?$")
+
+
+def _record(lab: Lab, folder: Path, family: Family, seed: int, steps: int) -> None:
+    """Play one group, and print the sources' differences."""
+    part = folder / f"{family.name}-{seed}"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    take = Take(
+        lab=lab,
+        clients=Clients(lab.cluster.bootstrap, part / "clients", lab.cache),
+        folder=part,
+        version="",
+        group=f"g-{family.name}-{seed}-{time.time():.0f}",
+    )
+    group = RandomGroup(family=family, take=take, chance=random.Random(seed))
+    group.choose_versions()
+    lab.admin.do(f"create-topic {take.topic} 4")
+    lab.admin.do(f"create-topic {take.topic}-b 2")
+    broker = lab.cluster.brokers[0]
+    skipped = broker.log.stat().st_size
+    ports = f"tcp port {broker.node.port} or tcp port {lab.proxy.port}"
+    flags = ("-i", "lo", "-s", "0", "-U", "-B", "32768")
+    dump: list[str | Path] = ["tcpdump", *flags, "-w", part / "wire.pcap", ports]
+    with subprocess.Popen(dump, stderr=subprocess.DEVNULL) as capture:
+        time.sleep(1.0)
+        try:
+            group.play(steps)
+        finally:
+            for client in take.started:
+                client.kill()
+            capture.terminate()
+    with broker.log.open("rb") as log:
+        log.seek(skipped)
+        (part / "server.log").write_bytes(log.read())
+    _print(group, part)
+
+
+def _print(group: RandomGroup, part: Path) -> None:
+    begin = group.steps[0].at
+    click.echo(f"\n{part.name}: {group.versions}")
+    for step in group.steps:
+        click.echo(f"  {step.at - begin:6.1f} {step.member} {step.action}")
+    logs, wire = sorted(part.glob("m?/*.log")), part / "wire.pcap"
+    inputs = {
+        "pcap": [wire],
+        "logs,pcap": [*logs, wire],
+        "logs": logs,
+        "broker_log": [part / "server.log"],
+    }
+    found = {
+        source: read_incidents(source, files, group.take.group, begin)
+        for source, files in inputs.items()
+    }
+    for each in found["pcap"]:
+        click.echo(f"  pcap: {each}")
+    for source in ("logs,pcap", "logs", "broker_log"):
+        for line in compare(found["pcap"], found[source]) or ["as pcap"]:
+            click.echo(f"  {source}: {line}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.system.random_groups")
+    parser.add_argument("--minutes", type=float, default=20.0, help="no group begins later")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first group")
+    parser.add_argument("--steps", type=int, default=9, help="random steps of each group")
+    parser.add_argument("--keep", type=Path, help="a folder for the recordings")
+    arguments = parser.parse_args()
+    until = time.monotonic() + 60.0 * arguments.minutes
+    with tempfile.TemporaryDirectory(prefix="random-groups-") as name:
+        folder = Path(name)
+        with hurried_lab(folder / "lab", default_cache()) as lab:
+            warm(lab, folder / "warm")
+            seed = arguments.seed
+            while time.monotonic() < until:
+                family = FAMILIES[seed % len(FAMILIES)]
+                _record(lab, arguments.keep or folder / "groups", family, seed, arguments.steps)
+                seed += 1
+
+
+if __name__ == "__main__":
+    main()
