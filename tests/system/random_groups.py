@@ -241,13 +241,12 @@ class Incident(NamedTuple):
     members: tuple[str, ...]
     at: float
     rebalances: int
-    unread: float
+    unread: float | None
+    """Partition-seconds; None: the source shows no partitions."""
 
     def __str__(self) -> str:
-        return (
-            f"{self.at:.1f} {self.kind} {','.join(self.members)} "
-            f"n={self.rebalances} unread={self.unread:.1f}"
-        )
+        cost = "" if self.unread is None else f" unread={self.unread:.1f}"
+        return f"{self.at:.1f} {self.kind} {','.join(self.members)} n={self.rebalances}{cost}"
 
 
 def compare(by_wire: Sequence[Incident], by_other: Iterable[Incident]) -> list[str]:
@@ -259,9 +258,7 @@ def compare(by_wire: Sequence[Incident], by_other: Iterable[Incident]) -> list[s
             found.append(f"+ {each}")
             continue
         left.remove(alike[0])
-        slack = max(1.0, 0.25 * alike[0].unread)
-        is_equal = alike[0].rebalances == each.rebalances
-        if not is_equal or abs(alike[0].unread - each.unread) > slack:
+        if alike[0].rebalances != each.rebalances or not _costs_as_much(alike[0], each):
             found.append(f"~ {each}")
     return found + [f"- {each}" for each in left]
 
@@ -269,6 +266,12 @@ def compare(by_wire: Sequence[Incident], by_other: Iterable[Incident]) -> list[s
 def _is_same(one: Incident, other: Incident) -> bool:
     is_near = abs(one.at - other.at) < _SAME_S
     return is_near and (one.kind, one.members) == (other.kind, other.members)
+
+
+def _costs_as_much(one: Incident, other: Incident) -> bool:
+    if one.unread is None or other.unread is None:
+        return True
+    return abs(one.unread - other.unread) <= max(1.0, 0.25 * one.unread)
 
 
 def read_incidents(source: str, files: Sequence[Path], group: str, since: float) -> list[Incident]:
@@ -291,7 +294,7 @@ def _read(incident: Mapping[str, Any], since: float) -> Incident:
         members=tuple(sorted({_THREAD.sub("", name) for name in names})),
         at=begin - since,
         rebalances=len(incident["rebalances"]),
-        unread=incident["cost"]["unread_partition_seconds"] or 0.0,
+        unread=incident["cost"]["unread_partition_seconds"],
     )
 
 
