@@ -138,11 +138,12 @@ class GroupHistory:
         sees_partitions = bool(self.attributes.ownership)
         if not is_own or (has_owners and sees_partitions) or key in self.members.away:
             return
-        if group_type == "share" and self._count_open_questions(key) > 1:
+        since = word.at - RETURN_S
+        if group_type == "share" and self._count_open_questions(key, since) > 1:
             return  # another member has expired, too, and no source shows which one at which time
         if last.kind is not IncidentKind.UNKNOWN or last.is_ongoing:
             return
-        if key in _list_participants(last) or word.at > last.ended_at + RETURN_S:
+        if key in _list_participants(last) or last.ended_at < since:
             return
         last.kind, last.certainty, last.reason = word.kind, word.certainty, word.reason
         last.add_members([word.member])
@@ -150,11 +151,14 @@ class GroupHistory:
         went = MemberDeparture(member=word.member, how=DepartureMode.EXPIRED, at=at, is_silent=True)
         self._add_departure(last, went)
 
-    def _count_open_questions(self, key: tuple[str, ...]) -> int:
-        """Return the number of incidents without a cause since a member last took part in one."""
+    def _count_open_questions(self, key: tuple[str, ...], since: float) -> int:
+        """Return the number of incidents without a cause since a member last took part in one.
+
+        ``since`` (Unix seconds) is the earliest end of those that count.
+        """
         number = 0
         for draft in reversed(self.drafts):
-            if key in _list_participants(draft):
+            if draft.ended_at < since or key in _list_participants(draft):
                 break
             number += draft.kind is IncidentKind.UNKNOWN
         return number
