@@ -20,6 +20,7 @@ Source: incidents.md 1a.6 and 2.
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -158,9 +159,13 @@ def _merge_losses(drafts: Iterable[Draft]) -> list[Draft]:
 
 
 def _error_of_threads(draft: Draft) -> str | None:
-    """Return the words of the error, if threads of Kafka Streams failed by it."""
+    """Return the words of the error, if threads of Kafka Streams failed by it.
+
+    A lost right has its own rule.
+    """
+    is_failure = draft.kind is IncidentKind.JOIN_FAILED and not draft.lost_right
     is_streams = all(streams_thread(member.client_id) for member in draft.members)
-    return draft.reason if is_streams and draft.kind is IncidentKind.JOIN_FAILED else None
+    return draft.reason if is_failure and is_streams else None
 
 
 def _order(error: Refusal) -> tuple[float, tuple[str, ...], str]:
@@ -178,14 +183,18 @@ def _drop_nameless(errors: Iterable[Refusal]) -> Iterator[Refusal]:
             yield error
         else:
             nameless.append(error)
+    for alike in named.values():
+        alike.sort(key=_order)
     for error in nameless:
         alike = named[name_error(error.reason)]
-        if not any(_is_seen_by_other(error, each) for each in alike):
+        begin = bisect_left(alike, error.at - VIEWS_S, key=_at)
+        end = bisect_right(alike, error.at + VIEWS_S, key=_at)
+        if all(each.source == error.source for each in alike[begin:end]):
             yield error
 
 
-def _is_seen_by_other(error: Refusal, other: Refusal) -> bool:
-    return error.source != other.source and abs(error.at - other.at) <= VIEWS_S
+def _at(error: Refusal) -> float:
+    return error.at
 
 
 def _drop_second_views(errors: Iterable[Refusal]) -> Iterator[Refusal]:

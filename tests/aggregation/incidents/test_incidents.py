@@ -817,6 +817,19 @@ class TestKinds:
         assert len(found) == number
         assert (K.JOIN_FAILED, ["d"]) in kinds(found)
 
+    def test_threads_that_lose_a_right_long_after_each_other_are_two_incidents(self) -> None:
+        names = [f"s-StreamThread-{number}-consumer" for number in (1, 2)]
+        threads = [replace(A, client_id=name, origin=name) for name in names]
+        lost = [
+            signal(SignalKind.FAIL, at, each, reason="Not authorized to access group: g")
+            for at, each in zip((100.0, 400.0), threads, strict=True)
+        ]
+        start = round_of(1, 0.0, *threads, causes={each.client_id: NEW for each in threads})
+
+        found = analyze(records(*start, *lost)).incidents[1:]
+
+        assert kinds(found) == [(K.JOIN_FAILED, [each.client_id]) for each in threads]
+
     @pytest.mark.parametrize("others", [0, 1])
     def test_member_of_a_share_group_that_expired_in_one_of_several(self, others: int) -> None:
         """A member takes part in no rebalance that leaves its partitions as they are."""
