@@ -293,9 +293,11 @@ class Fleet:
             held = max(open_ones, key=lambda each: (each.status, -each.since_at))
         else:
             status = RebalanceStatus.USER_REQUESTED if lingers else NONE
-            held = OpenEpisode(status, max(row.since_at for row in rows), None)
+            ended = max(rows, key=lambda row: row.since_at)
+            held = OpenEpisode(status, ended.since_at, ended.reason)
         window_s = self._config.peak_window_s
         latest = max(rows, key=lambda row: -1 if row.generation is None else row.generation)
+        attributes = _merge_attributes([*rows, latest])
         return MemberRow(
             cluster=name.cluster,
             app=latest.app,
@@ -309,9 +311,17 @@ class Fleet:
             reason=held.reason,
             member_id=latest.member_id,
             group_instance_id=name.group_instance_id or None,
+            assignor=attributes.get("assignor"),
+            assignors=tuple(names.split(",")) if (names := attributes.get("assignors")) else None,
+            software=attributes.get("software"),
             generation=latest.generation,
             counts=_NO_COUNTS,
         )
+
+
+def _merge_attributes(rows: Sequence[FleetMember]) -> dict[str, str]:
+    """Return a member's attributes; of an attribute with several values the last row's is shown."""
+    return {name: value for row in rows for name, value in row.attributes.items()}
 
 
 def _is_over(row: FleetMember, held: OpenEpisode, left_at: float | None) -> bool:

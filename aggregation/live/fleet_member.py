@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from sys import intern
 from typing import NamedTuple
 
 from aggregation.rebalances.segments import is_unexplained
@@ -14,6 +15,13 @@ NONE = RebalanceStatus.NONE
 _KEPT_IDS = 4
 """Member ids of a row: one source may still name the one before."""
 
+_OF_PROTOCOL = {"assignor", "assignors"}
+_ATTRIBUTES = {"software", *_OF_PROTOCOL}
+"""Fields of records of kind `change` that a member's row shows. The leader is none: only the new
+one records it, so the others' rows would show the one before.
+"""
+_ATTRIBUTE_CHARS = 255
+"""As long as a reason; a client's names are shorter."""
 _MAX_OPEN = 256
 """Open episodes of a row: many members may share it, and an agent may end none."""
 
@@ -69,6 +77,10 @@ class FleetMember:
     """Time of its first record."""
     removed: OpenEpisode | None = None
     """The last status of a member that a broker has removed since, until it joins again."""
+    reason: str | None = None
+    """That of its last end; None: the end needed none."""
+    attributes: dict[str, str] = field(default_factory=dict)
+    """Last values of its `_ATTRIBUTES`."""
     synced_at: float = 0.0
     synced_in: int | None = None
     """Generation of its last assignment, at ``synced_at``."""
@@ -76,7 +88,7 @@ class FleetMember:
     @property
     def highest(self) -> OpenEpisode:
         """The open episode with the highest status."""
-        return max(self.open.values(), default=OpenEpisode(NONE, self.since_at, None))
+        return max(self.open.values(), default=OpenEpisode(NONE, self.since_at, self.reason))
 
 
 def apply_record(row: FleetMember, record: Sample, at: float, heard_at: float) -> bool:
@@ -96,6 +108,7 @@ def apply_record(row: FleetMember, record: Sample, at: float, heard_at: float) -
 
 
 def _apply(row: FleetMember, record: Sample, at: float) -> None:
+    _note_attribute(row, record)
     row.app, row.group_type = record.app, record.group_type
     row.member_id = record.member_id or row.member_id
     row.generation = record.generation if record.generation is not None else row.generation
@@ -109,7 +122,7 @@ def _apply(row: FleetMember, record: Sample, at: float) -> None:
             _move(row, record, at)
         case SampleKind.LOST:
             row.open.pop(record.episode or "", None)
-            row.known = bool(row.open)
+            row.known, row.reason = bool(row.open), None
         case SampleKind.SAMPLE:
             _confirm(row, record, at)
         case SampleKind.SIGNAL:
@@ -120,6 +133,13 @@ def _apply(row: FleetMember, record: Sample, at: float) -> None:
         row.active_at, row.left_at, row.removed = at, None, None
     if is_unexplained(record.reason) and record.generation is not None:
         row.synced_at, row.synced_in = at, record.generation
+
+
+def _note_attribute(row: FleetMember, record: Sample) -> None:
+    if row.group_type != record.group_type:  # an assignor is of one protocol
+        row.attributes = {k: v for k, v in row.attributes.items() if k not in _OF_PROTOCOL}
+    if record.kind is SampleKind.CHANGE and record.field in _ATTRIBUTES and record.after:
+        row.attributes[record.field] = intern(record.after[:_ATTRIBUTE_CHARS])
 
 
 def find_left_at(rows: Iterable[FleetMember]) -> float | None:
@@ -189,7 +209,7 @@ def _move(row: FleetMember, record: Sample, at: float) -> None:
     held = row.open.pop(name, None)
     is_removal = record.outcome is Outcome.FAILED and record.source in BROKER_SOURCES
     row.removed = held if is_removal else None
-    row.since_at = at
+    row.since_at, row.reason = at, record.reason
     row.left_at = at if record.outcome is Outcome.LEFT else None
     if record.outcome is Outcome.SYNCED:
         row.active_at = at

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from aggregation.live.fleet import GONE_S, SILENT_S, Fleet
 from metrics.model.sample import Sample, Scope
-from metrics.model.signals import Signal, SignalKind
+from metrics.model.signals import Signal, SignalKind, SourceKind
 from metrics.model.snapshot import MemberRow
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
@@ -57,6 +57,58 @@ def test_leave_lingers_and_then_the_member_is_forgotten() -> None:
         shown.append([int(row.status) for row in held_by(members, now)])
 
     assert shown == [[6], [0], []]
+
+
+def test_reason_of_an_end_is_shown_as_its_agent_shows_it() -> None:
+    tracker = Tracker(CONFIG)
+    closed = run(tracker, raised(6, 10.0, reason="closing"), left(10.5, reason="closed"))
+    refused = run(tracker, raised(2, 11.0, C2), failed(11.5, C2, reason="not allowed"))
+    (shown, other) = sorted(
+        held_by(after([*closed, *refused], 12.0), 12.0), key=lambda row: row.client_id
+    )
+
+    assert (shown.status, shown.reason) == (6, "closed")
+    assert (other.status, other.reason) == (0, "not allowed")
+    assert [shown.reason, other.reason] == [row.reason for row in tracker.snapshot(12.0).consumers]
+
+
+def test_attributes_of_a_member_are_those_of_its_last_changes() -> None:
+    java = replace(C1, software="apache-kafka-java 4.3.0", assignor="range")
+    upgraded = replace(
+        java, assignor="cooperative-sticky", assignors=("cooperative-sticky", "range")
+    )
+    before = replace(java, assignors=("range",))
+    records = got(raised(2, 10.0, before), synced(11.0, before), raised(1, 20.0, upgraded))
+    (row,) = held_by(after(records, 21.0), 21.0)
+
+    assert (row.software, row.assignor) == ("apache-kafka-java 4.3.0", "cooperative-sticky")
+    assert row.assignors == ("cooperative-sticky", "range")
+
+
+def test_attributes_of_a_protocol_end_with_it() -> None:
+    java = replace(C1, software="apache-kafka-java 4.3.0", assignor="range")
+    migrated = replace(C1, software="apache-kafka-java 4.3.0", group_type="consumer")
+    records = got(raised(2, 10.0, java), synced(11.0, java), raised(2, 20.0, migrated))
+    (row,) = held_by(after(records, 21.0), 21.0)
+
+    assert (row.software, row.assignor) == ("apache-kafka-java 4.3.0", None)
+
+
+def test_attributes_of_one_agent_fill_those_of_the_others() -> None:
+    java = replace(C1, member_id="m-1", software="apache-kafka-java 4.3.0")
+    wire = replace(C1, member_id="m-1", host="10.0.0.1", assignor="range")
+    members = after(got(raised(2, 10.0, java), synced(11.0, java)), 12.0)
+    members.record_contact("wire", 12.0)
+    for record in got(
+        *(
+            replace(each, source=SourceKind.WIRE)
+            for each in (raised(2, 10.0, wire), synced(11.0, wire))
+        )
+    ):
+        members.apply("wire", record)
+    (row,) = held_by(members, 12.0)
+
+    assert (row.software, row.assignor) == ("apache-kafka-java 4.3.0", "range")
 
 
 def test_record_of_a_clock_that_is_ahead_is_of_its_arrival() -> None:
@@ -178,6 +230,7 @@ def test_state_of_an_earlier_release_is_read() -> None:
     members = after(got(raised(8, 10.0), synced(11.0), raised(2, 12.0), left(12.5, C2)), 13.0)
     saved = msgspec.json.decode(msgspec.json.encode(members.state()))
     new = {"source", "ids", "active_at", "seen_at", "first_at", "removed", "synced_at", "synced_in"}
+    new |= {"reason", "attributes"}
     for _, row in saved["rows"]:
         row["open"] = {name: held[:3] for name, held in row["open"].items()}
         for name in new:
@@ -194,16 +247,20 @@ def test_hub_shows_what_the_agent_shows(codes: list[tuple[int, object]]) -> None
         if code == 0:
             records += run(tracker, synced(at, member))  # type: ignore[arg-type]
         elif code == 9:
-            records += run(tracker, failed(at, member))  # type: ignore[arg-type]
+            records += run(tracker, failed(at, member, f"failed at {at}"))  # type: ignore[arg-type]
         else:
-            records += run(tracker, raised(code, at, member))  # type: ignore[arg-type]
+            records += run(tracker, raised(code, at, member, reason=f"raised at {at}"))  # type: ignore[arg-type]
     now = 10.0 + len(codes)
 
-    hub = {row.client_id: (row.status, row.peak) for row in held_by(after(records, now), now)}
-    agent = {row.client_id: (row.status, row.peak) for row in tracker.snapshot(now).consumers}
+    hub = {row.client_id: _shown(row) for row in held_by(after(records, now), now)}
+    agent = {row.client_id: _shown(row) for row in tracker.snapshot(now).consumers}
 
     assert hub == {name: shown for name, shown in agent.items() if name in hub}
-    assert all(shown == (0, 0) for name, shown in agent.items() if name not in hub)
+    assert all(shown[:2] == (0, 0) for name, shown in agent.items() if name not in hub)
+
+
+def _shown(row: MemberRow) -> tuple[int, int, str | None]:
+    return row.status, row.peak, row.reason
 
 
 @pytest.mark.parametrize("scope", [Scope.GROUP, Scope.APP])
