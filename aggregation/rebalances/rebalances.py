@@ -8,7 +8,7 @@ members did before tells who is missing.
 Source: semantics.md section 6.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -114,12 +114,14 @@ class ExplainedRebalance:
         if polled:  # a poll knows all members
             return sum(polled)
         synced = [p for p in self.round.consumers if p.outcome is Outcome.SYNCED and p.steps]
-        if not synced or any(piece.gained is None for piece in synced):
-            return None
-        gained: dict[MemberRef, Counter[str]] = defaultdict(Counter)
+        counts: dict[MemberRef, dict[str, list[int | None]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
         for piece in synced:
-            gained[piece.member][piece.agent] += piece.gained or 0
-        return sum(max(by_agent.values()) for by_agent in gained.values())
+            counts[piece.member][piece.agent].append(piece.gained)
+        moved = [_count_moved(by_agent.values()) for by_agent in counts.values()]
+        known = [count for count in moved if count is not None]
+        return sum(known) if known and len(known) == len(moved) else None
 
     @property
     def lag(self) -> int | None:
@@ -169,6 +171,15 @@ class _Group:
     """When each member asked to join (Unix seconds)."""
     silences: Mapping[tuple[str, ...], Sequence[tuple[float, float]]] = field(default_factory=dict)
     """Spans without a request at the end of each member (Unix seconds)."""
+
+
+def _count_moved(counts: Iterable[Sequence[int | None]]) -> int | None:
+    """Return how many partitions moved to a member, by the agent that counted most.
+
+    A log may have no number where the traffic has one. None: no agent counted in all its rounds.
+    """
+    totals = [sum(each or 0 for each in found) for found in counts if None not in found]
+    return max(totals, default=None)
 
 
 def explain_rebalances(

@@ -606,25 +606,27 @@ class TestPartitionsMoved:
 
         assert found.partitions_moved is None
 
+    def of_two_agents(self, **gained: int | None) -> ExplainedRebalance:
+        """Return the rebalance of one member; each agent has the partitions that it counted."""
+        seen = list[Sample]()
+        for agent, count in gained.items():
+            member = replace(A, member_id="a-1", origin=agent)
+            sync = signal(SignalKind.SYNC, 101.0, member, generation=2)
+            got = records(raised(8, 100.0, member), msgspec.structs.replace(sync, gained=count))
+            seen += [msgspec.structs.replace(record, agent=agent) for record in got]
+        (found,) = explain_rebalances(seen)
+        assert len(found.round.segments) == len(gained)
+        return found
+
     def test_of_a_member_that_two_agents_see_counts_once(self) -> None:
-        here, there = (replace(A, member_id="a-1", origin=stream) for stream in ("log", "wire"))
-        one, other = (
-            [
-                msgspec.structs.replace(record, agent=agent)
-                for record in records(
-                    raised(8, 100.0, member),
-                    msgspec.structs.replace(
-                        signal(SignalKind.SYNC, 101.0, member, generation=2), gained=2
-                    ),
-                )
-            ]
-            for agent, member in (("one", here), ("other", there))
-        )
+        assert self.of_two_agents(one=2, other=2).partitions_moved == 2
 
-        (found,) = explain_rebalances(one + other)
+    def test_of_a_member_is_what_one_of_its_agents_counts(self) -> None:
+        """A client's log has no number, and a broker's log neither; the traffic has."""
+        assert self.of_two_agents(log=None, wire=2, broker=None).partitions_moved == 2
 
-        assert len(found.round.segments) == 2
-        assert found.partitions_moved == 2
+    def test_of_a_member_whose_agents_count_none_is_not_known(self) -> None:
+        assert self.of_two_agents(log=None, broker=None).partitions_moved is None
 
     def test_of_one_that_nobody_has_synced_is_not_known(self) -> None:
         (found,) = episodes(raised(7, 100.0, A))
