@@ -357,9 +357,10 @@ class GroupHistory:
         self.restarts.find_loop(departure.member, departure.at)
 
     def _bring_back_at_once(self, rebalance: ExplainedRebalance) -> None:
-        """Note the members that came back within the rebalance of their departure.
+        """Note the members that came back without a cause, or within the rebalance they left in.
 
-        A member that is still out keeps its incident pending.
+        A member that is still out keeps its incident pending. One that is back too late for a
+        return is a new member.
         """
         for segment in rebalance.round.consumers:
             away = self.members.away.get(segment.member.key)
@@ -369,7 +370,10 @@ class GroupHistory:
                 away.draft.is_pending = away.draft.is_pending or segment.is_out
             elif segment.outcome is Outcome.SYNCED and segment.ended_at > away.at:
                 at = segment.ended_at if segment.joined_at is None else segment.joined_at
-                self._return(away, away.member, max(at, away.at))
+                if away.at >= rebalance.round.started_at or away.may_return(at):
+                    self._return(away, away.member, max(at, away.at))
+                else:
+                    self.members.away.pop(away.member.key)
 
     def _return(
         self, away: AwayMember, member: MemberRef, at: float, *, as_new: bool = False

@@ -44,6 +44,15 @@ class AwayMember:
     is_closed: bool = False
     """Its consumer was closed, so another process comes back."""
 
+    def may_return(self, at: float) -> bool:
+        """Check that a member that is back at this time (Unix seconds) ends its departure.
+
+        A dropped member is out until it is back, however long that takes: it has not gone.
+        """
+        if self.how is DepartureMode.DROPPED:
+            return True
+        return at <= self.at + (RESTART_S if self.how is DepartureMode.LEFT else RETURN_S)
+
 
 @dataclass(slots=True)
 class Presence:

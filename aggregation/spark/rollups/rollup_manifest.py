@@ -42,7 +42,8 @@ dropped member's time is whole. Since 4 incidents have what members that stay ha
 5 the kind of their clients, since 6 agents have the hours of their records, since 7 the steps of
 a log's clock are taken out. Since 8 incidents have how long members work before they join. Since 9
 an outage of an agent makes no crash, and restarts have their session timeout. Since 10 removals by
-an admin, expiries and returns of new protocols, and failed Streams applications have their cause.
+an admin, expiries and returns of new protocols, and failed Streams applications have their cause,
+and a member that is back after a departure's time is a new one.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

@@ -162,6 +162,46 @@ class TestKinds:
         assert went(found) == [("a", DepartureMode.LEFT, True)]
         assert [span.generations for span in found.rebalances] == [(2,), (3,)]
 
+    def test_leave_and_return_after_eleven_minutes_are_two(self) -> None:
+        """A group that is scaled down at night, and up in the morning, has no restart."""
+        found = incidents(
+            left(100.0, A, "closed"),
+            *round_of(2, 101.0, B, C),
+            *round_of(3, 760.0, A, B, C, causes={"a": NEW}),
+        )
+
+        assert kinds(found) == [(K.MEMBER_LEFT, ["a"]), (K.MEMBER_JOINED, ["a"])]
+        assert went(found[0]) == [("a", DepartureMode.LEFT, False)]
+        assert (found[0].ended_at or 0.0) < at_second(110.0)
+
+    def test_stop_of_all_and_a_start_of_all_days_later_are_no_rollout(self) -> None:
+        day = 86_400.0
+        found = incidents(
+            left(100.0, A, "closed"),
+            *round_of(2, 101.0, B, C),
+            left(103.0, B, "closed"),
+            *round_of(3, 103.5, C),
+            left(105.0, C, "closed"),
+            *round_of(4, day, A, causes={"a": NEW}),
+            *round_of(5, day + 40.0, A, B, causes={"b": NEW}),
+            *round_of(6, day + 80.0, A, B, C, causes={"c": NEW}),
+        )
+
+        assert kinds(found) == [
+            (K.MEMBER_LEFT, ["a", "b", "c"]),
+            (K.MEMBER_JOINED, ["a"]),
+            (K.MEMBER_JOINED, ["b"]),
+            (K.MEMBER_JOINED, ["c"]),
+        ]
+
+    def test_expired_member_that_joins_again_hours_later_is_a_new_one(self) -> None:
+        found = incidents(
+            *round_of(2, 100.0, B, C), *round_of(3, 7_300.0, A, B, C, causes={"a": NEW})
+        )
+
+        assert kinds(found) == [(K.SESSION_EXPIRED, ["a"]), (K.MEMBER_JOINED, ["a"])]
+        assert went(found[0]) == [("a", DepartureMode.EXPIRED, False)]
+
     def test_return_within_the_rebalance_of_a_leave_is_no_other_cause(self) -> None:
         (found,) = incidents(
             left(100.0, A, "closed"), *round_of(2, 100.5, A, B, C, causes={"a": NEW})
