@@ -2,7 +2,9 @@
 
 Theory of operation. A message is matched against the rules with the same first characters, joined
 into one expression. A ``$`` at a text's end is the end of the message. Kafka's own layout shows
-that end by the name of the class after it; other layouts may append other text.
+that end by the name of the class after it; other layouts may append other text. Behind a text that
+ends in fixed words, it may be anything but the rest of a word. Behind a free or a cut text, further
+words are its own.
 """
 
 import re
@@ -27,6 +29,11 @@ _BEHIND = (
 ``key=value``, the ends of logfmt, JSON, WebLogic and Payara, of a column or a bracket, the end of a
 function's argument, a mark of Markdown or of a colour, or nothing. A further word makes it another
 text of the client. It is bounded, because some messages try it at each character."""
+_BEHIND_WORDS = r"(?=$|[^\w-])"
+"""The same behind fixed words: a layout appends a trace id or a class without a mark, too."""
+_FIXED_WORDS = re.compile(r"(?:\w|\\[).]|\\d\+)\)*\$\Z")
+_LAZY = re.compile(r"[+*}]\?")
+_LETTERS = re.compile(r"[A-Za-z]{3}")
 
 
 class RuleMatcher:
@@ -34,7 +41,7 @@ class RuleMatcher:
 
     def __init__(self, rules: Sequence[Rule], *, is_exact: bool) -> None:
         """``is_exact``: the end of each message is known."""
-        end = "$" if is_exact else _BEHIND
+        end = "$" if is_exact else None
         heads = {rule: _heads_of(rule.text) for rule in rules}
         self._by_head = {
             head: _CombinedRegex(
@@ -57,7 +64,8 @@ class _CombinedRegex:
     messages that a log never holds.
     """
 
-    def __init__(self, rules: Sequence[Rule], end: str) -> None:
+    def __init__(self, rules: Sequence[Rule], end: str | None) -> None:
+        """``end`` is the end of each message; None: it is not known."""
         self._rules, self._end = rules, end
 
     @cached_property
@@ -67,12 +75,16 @@ class _CombinedRegex:
 
     @cached_property
     def _regex(self) -> re.Pattern[str]:
-        patterns = (_END.sub(lambda _: self._end, rule.text) for rule in self._rules)
+        patterns = (self._replace_end(rule.text) for rule in self._rules)
         texts = (
             f"{CAPTURE.sub(rf'(?P<r{i}_{chr(92)}1>', pattern)}(?P<r{i}>)"
             for i, pattern in enumerate(patterns)
         )
         return re.compile("|".join(texts) or "(?!)")
+
+    def _replace_end(self, pattern: str) -> str:
+        end = self._end or (_BEHIND_WORDS if _ends_in_words(pattern) else _BEHIND)
+        return _END.sub(lambda _: end, pattern)
 
     @cached_property
     def _by_mark(self) -> Mapping[int, tuple[Rule, tuple[str, ...], tuple[int, ...]]]:
@@ -99,6 +111,13 @@ class _CombinedRegex:
         if rule.numbers and not rule.accepts(captures):
             return None
         return LogEvent(rule=rule, captures=captures)
+
+
+def _ends_in_words(pattern: str) -> bool:
+    """Return whether a text ends in fixed words, and not in a capture that ends where they do."""
+    behind_lazy = _LAZY.split(pattern)[-1]
+    is_free = behind_lazy != pattern and _LETTERS.search(behind_lazy) is None
+    return _FIXED_WORDS.search(pattern) is not None and not is_free
 
 
 def _heads_of(pattern: str) -> set[str]:

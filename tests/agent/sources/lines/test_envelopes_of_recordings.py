@@ -227,6 +227,40 @@ def test_recording_in_an_envelope_shows_what_it_shows_bare(
     assert summarise(write(recording, envelope), tmp_path / "app.log") == wanted
 
 
+APPENDED = (
+    ", tenant acme", "; tenant acme", " 4bf92f3577b34da6", ", traceId=4bf9", " {}", " []",
+    " {traceId=4bf9, spanId=00f0}", " (Logger:123)", " o.a.k.c.c.internals.ConsumerCoordinator",
+    " at org.apache.kafka.Some.method(Some.java:12)", " - main",
+)  # fmt: skip
+"""Text that layouts write behind each message: diagnostic context, traces, classes."""
+OF_JAVA = (
+    "java-consumer-2.1-2.3",
+    "java-consumer-2.5",
+    "java-consumer-3.0-4.3",
+    "java-consumer-kip848-3.9-4.3@4.4.0",
+    "kafka-connect-2.0-2.6",
+    "kafka-connect-3.0-4.3@4.4.0",
+    "kafka-streams-2.6-4.3@4.4.0",
+)
+CLASS = re.compile(r" \(org\.apache\.kafka[\w.$]+\)$")
+
+
+@pytest.mark.parametrize("appended", APPENDED)
+@pytest.mark.parametrize("recording", OF_JAVA)
+def test_text_behind_each_message_changes_nothing(
+    recording: str, appended: str, tmp_path: Path
+) -> None:
+    bare = [CLASS.sub("", text) for _, text in rows(recording)]
+    wanted = summarise("".join(f"{text}\n" for text in bare), tmp_path / "bare.log")
+    assert wanted
+
+    written = "".join(
+        f"{text}{appended if ' clientId=' in text or '[Worker ' in text else ''}\n" for text in bare
+    )
+
+    assert summarise(written, tmp_path / "app.log") == wanted
+
+
 def is_in_order(recording: str) -> bool:
     times = [at for at, _ in rows(recording)]
     return times == sorted(times) and all(
