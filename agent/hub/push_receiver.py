@@ -219,8 +219,8 @@ class PushReceiver:
                 errors = self.health.errors
                 errors["name_clipped"] = errors.get("name_clipped", 0) + clipped
             reached_at = parse_time(record.ts)
-            if record.seq > seq:
-                seq = record.seq
+            if self._is_new(spool, record, seq):
+                seq = max(seq, record.seq)
                 taken.append(record)
                 self._fleet.apply(spool, record)
         self._seqs[spool] = seq  # the newest is last
@@ -236,6 +236,11 @@ class PushReceiver:
             self._contact_at.pop(oldest[:_NAME_CHARS], None)
         self.health.signals += len(taken)
         return taken
+
+    def _is_new(self, spool: str, record: Sample, last: int) -> bool:
+        """Whether a record was not received before; ``last`` is the highest number so far."""
+        del spool
+        return record.seq > last
 
     def _pass_over(self, line: bytes, seq: int) -> int:
         """Count a record that cannot be read; return the number that is reached with it."""

@@ -1,22 +1,33 @@
 """The hub's receiver of a topic: the same records as pushes, applied in each partition's order.
 
 Theory of operation. A group's records of one agent lie in one partition, in the agent's order, with
-duplicates after a repeated send. So the hub remembers the last number by spool and partition. The
-offsets go into the hub's checkpoint with the state of the members, and nowhere else: each hub reads
-everything. Until the end of the topic is reached once, and again after brokers were unreachable,
-the hub shows no members: old statuses would pass for new ones.
+duplicates after a repeated send. So the hub remembers the last number by spool, partition and
+agent. Two agents may write under one spool's id, if its folder was copied. If their names are
+equal, too, the ids of the latest records distinguish them. The offsets go into the hub's checkpoint
+with the state of the members, and nowhere else: each hub reads everything. Until the end of the
+topic is reached once, and again after brokers were unreachable, the hub shows no members: old
+statuses would pass for new ones.
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from agent.hub.push_receiver import Position, PushReceiver, with_spool
+import msgspec
+
+from agent.hub.push_receiver import MAX_SPOOLS, Position, PushReceiver, with_spool
 from agent.sources.base import Detach, Emit
-from metrics.model.sample import Sample, Scope
+from metrics.model.names import clip_name
+from metrics.model.sample import MALFORMED, Sample, Scope
 from metrics.model.snapshot import MemberRow
 from metrics.tracking.status_track import StatusConfig
+
+_log = logging.getLogger(__name__)
+
+_KNOWN_IDS = 50_000
+"""Latest records with a known id, some 10 MiB: ten whole batches of an agent."""
 
 
 class TopicRecord(NamedTuple):
@@ -41,11 +52,17 @@ class TopicReceiver(PushReceiver):
         self.health.up = False
         self.unsaved = 0
         """Records since the last checkpoint."""
+        self._known: dict[tuple[str, int], tuple[str, ...]] = {}
+        """Ids of the latest records, by spool with partition and agent, and by number."""
+        self._copied = set[str]()
+        """Spools, with partition and agent, that two agents of one name write."""
 
     def _restore(self, config: StatusConfig, position: Position) -> None:
         super()._restore(config, position)
         self.offsets = dict(position.offsets)
         """Next offset of each partition."""
+        self._floors = dict(position.seqs)
+        """Numbers up to here have no known ids any more, by spool with partition and agent."""
 
     async def run(self, emit: Emit, detach: Detach) -> None:
         """Wait: records arrive from the feed."""
@@ -66,16 +83,65 @@ class TopicReceiver(PushReceiver):
         """Answer as `PushReceiver` does; before the topic's end all agents are pending."""
         return not self.health.up or super().is_pending(agent, until, now)
 
+    def _is_new(self, spool: str, record: Sample, last: int) -> bool:
+        """Whether a record was not received before.
+
+        One agent's numbers rise within a partition, so an unknown one behind the last is another's.
+        """
+        numbered = spool, record.seq
+        ids = self._known.get(numbered, ())
+        is_known, is_behind = record.id in ids, record.seq <= last
+        if is_behind and not is_known and record.seq > self._floors.get(spool, 0):
+            self._count_copy(spool)
+        if is_known or (is_behind and spool not in self._copied):
+            return False
+        self._known.pop(numbered, None)
+        self._known[numbered] = (*ids, record.id)  # the latest is last
+        self._forget_oldest()
+        return True
+
+    def _forget_oldest(self) -> None:
+        while len(self._known) > _KNOWN_IDS:
+            spool, number = next(iter(self._known))
+            del self._known[spool, number]
+            self._floors[spool] = max(number, self._floors.pop(spool, 0))
+        while len(self._floors) > 2 * MAX_SPOOLS:
+            del self._floors[next(iter(self._floors))]
+
+    def _count_copy(self, spool: str) -> None:
+        errors = self.health.errors
+        errors["spool_copied"] = errors.get("spool_copied", 0) + 1
+        if spool not in self._copied and len(self._copied) < MAX_SPOOLS:
+            self._copied.add(spool)
+            _log.warning("spool_copied", extra={"spool": spool})
+
     def take_records(self, records: Sequence[TopicRecord], now: float) -> list[Sample]:
         """Apply and return the new records."""
         taken = list[Sample]()
-        for (spool, partition), run in groupby(records, lambda r: (r.spool, r.partition)):
+        for (spool, partition, agent), run in groupby(records, _origin_of):
             batch = list(run)
             # An old record shows that its agent was alive then, not that it is alive now.
             at = now if self.health.up else min(now, batch[-1].at)
             lines = b"\n".join(record.line for record in batch)
-            new = self.apply_lines(f"{spool}/{partition}", lines, at)
+            new = self.apply_lines(f"{spool}/{partition}/{agent}", lines, at)
+            self._ids.clear()  # those of pushes: a topic has no sender that requests them
             taken += [with_spool(record, spool) for record in new]
             self.offsets[partition] = batch[-1].offset + 1
         self.unsaved += len(taken)
         return taken
+
+
+class _Named(msgspec.Struct):
+    agent: str = ""
+
+
+_decode_agent = msgspec.json.Decoder(_Named).decode
+
+
+def _origin_of(record: TopicRecord) -> tuple[str, int, str]:
+    """Return a record's spool, its partition, and its agent's name; empty if it cannot be read."""
+    try:
+        agent = clip_name(_decode_agent(record.line).agent)
+    except MALFORMED:
+        agent = ""
+    return record.spool, record.partition, agent

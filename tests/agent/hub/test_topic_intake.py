@@ -56,6 +56,68 @@ def test_partitions_and_spools_are_counted_apart(intake: TopicReceiver) -> None:
     assert taken(intake, message(2, 1, spool="s2")) == [2]
 
 
+def of_clone(number: int, offset: int, agent: str = "host-1") -> TopicRecord:
+    """Return a record that another agent writes with the same spool's id and number."""
+    record = msgspec.structs.replace(
+        RECORDS[number - 1], agent=agent, id=f"clone-{number}", client_id="c2", episode="clone"
+    )
+    return message(number, offset)._replace(line=encode(record).rstrip())
+
+
+@pytest.mark.parametrize("agent", ["host-1", "host-2"])
+def test_copied_spool_loses_no_record(intake: TopicReceiver, agent: str) -> None:
+    """A volume was cloned: both agents go on with the same id and the same numbers."""
+    ours = [message(n, n) for n in (1, 2, 4)]
+    theirs = [of_clone(n, 10 + n, agent) for n in (3, 4, 5)]
+
+    assert taken(intake, *ours) == [1, 2, 4]
+    assert taken(intake, *theirs) == [3, 4, 5]
+    assert taken(intake, message(5, 20)) == [5]
+    assert shown(intake) == [5, 5]
+
+
+@pytest.mark.parametrize("agent", ["host-1", "host-2"])
+def test_copied_spools_records_are_not_taken_again(intake: TopicReceiver, agent: str) -> None:
+    ours = [message(n, n) for n in (1, 2, 3, 4)]
+    theirs = [of_clone(n, 10 + n, agent) for n in (3, 4)]
+    taken(intake, *ours, *theirs)
+
+    assert taken(intake, *theirs, *ours) == []
+    assert taken(intake, *(message(n, n) for n in (2, 3)), of_clone(3, 30, agent)) == []
+
+
+def test_copy_of_an_older_spool_loses_no_record_after_a_restart(intake: TopicReceiver) -> None:
+    taken(intake, *(message(n, n) for n in (1, 2, 3, 4)))
+    saved = msgspec.json.decode(msgspec.json.encode(intake.checkpoint()))
+    again = TopicReceiver(StatusConfig(), saved)
+
+    assert taken(again, of_clone(1, 5, "host-2"), message(4, 6), message(5, 7)) == [1, 5]
+
+
+def test_known_ids_are_bounded(intake: TopicReceiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.hub.topic_intake._KNOWN_IDS", 2)
+    taken(intake, *(message(n, n) for n in (1, 2, 3, 4)))
+
+    assert taken(intake, message(1, 5), of_clone(2, 6)) == []  # their ids are forgotten
+    assert taken(intake, of_clone(3, 7)) == [3]
+
+
+def test_ids_for_pushes_are_not_kept(intake: TopicReceiver) -> None:
+    """One was kept of every batch, for ever."""
+    for number in range(1, 6):
+        taken(intake, message(number, number))
+
+    assert intake._ids == {}
+
+
+def test_copy_is_counted(intake: TopicReceiver) -> None:
+    taken(intake, message(1, 1), message(2, 2), message(1, 3))
+    assert "spool_copied" not in intake.health.errors
+    taken(intake, of_clone(2, 4))
+
+    assert intake.health.errors["spool_copied"] == 1
+
+
 def test_checkpoint_holds_what_was_applied(intake: TopicReceiver) -> None:
     taken(intake, *(message(n, n) for n in range(1, 4)))
     assert intake.unsaved == 3
