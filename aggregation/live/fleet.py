@@ -296,7 +296,10 @@ class Fleet:
             ended = max(rows, key=lambda row: row.since_at)
             held = OpenEpisode(status, ended.since_at, ended.reason)
         window_s = self._config.peak_window_s
-        latest = max(rows, key=lambda row: -1 if row.generation is None else row.generation)
+        by_generation = sorted(
+            rows, key=lambda row: -1 if row.generation is None else row.generation, reverse=True
+        )
+        latest = by_generation[0]
         attributes = _merge_attributes([*rows, latest])
         return MemberRow(
             cluster=name.cluster,
@@ -309,7 +312,7 @@ class Fleet:
             peak=max(peak(held.status, row.steps, now, window_s) for row in rows),
             since_at=held.since_at,
             reason=held.reason,
-            member_id=latest.member_id,
+            member_id=next((row.member_id for row in by_generation if row.member_id), None),
             group_instance_id=name.group_instance_id or None,
             assignor=attributes.get("assignor"),
             assignors=tuple(names.split(",")) if (names := attributes.get("assignors")) else None,

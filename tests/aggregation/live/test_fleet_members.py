@@ -96,6 +96,15 @@ def test_broker_names_a_member_by_its_member_id() -> None:
     assert names(hub.rows(11.0)) == [("k", "c", "pod-a")]
 
 
+def test_member_id_is_that_of_the_agent_that_knows_it() -> None:
+    """The log of Java 2.3 names none at a join; the traffic does."""
+    hub = Hub()
+    hub.raise_to(WIRE, 2, 10.0, generation=1)
+    hub.raise_to(LOG, 2, 10.1, generation=2, member_id=None)
+
+    assert [(row.member_id, row.generation) for row in hub.rows(11.0)] == [("m1", 2)]
+
+
 def test_two_processes_of_one_instance_are_one_member() -> None:
     """A static member came back under another client id; the log of the first is still there."""
     hub = Hub()
