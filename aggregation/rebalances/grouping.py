@@ -14,7 +14,7 @@ Source: semantics.md section 6, incidents.md 1a.1.
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -442,11 +442,16 @@ def _place_exits(exits: Sequence[Segment], islands: list[_Island]) -> list[_Isla
     A member that was requested to join, and was dropped before it did, was in that rebalance.
     """
     index, alone = _Islands(islands), list[_Island]()
+    settled = {(id(island), s.member) for island in islands for s in island.segments if s.is_round}
     requested: list[tuple[float, _Island]] = []
     for segment in sorted(exits, key=_is_requested, reverse=True):
         until = segment.ended_at + NOTICE_S
-        begun = index.first_from(segment.started_at, until) or next(
-            (island.root for at, island in requested if segment.started_at <= at <= until), None
+        begun = (
+            _find_joined(segment, index, settled)
+            or index.first_from(segment.started_at, until)
+            or next(
+                (island.root for at, island in requested if segment.started_at <= at <= until), None
+            )
         )
         running = index.overlapping(segment.started_at, segment.ended_at)
         late = index.first_from(segment.ended_at, segment.ended_at + LATE_NOTICE_S)
@@ -464,6 +469,26 @@ def _place_exits(exits: Sequence[Segment], islands: list[_Island]) -> list[_Isla
         if _is_requested(segment) and begun is not None:
             requested.append((segment.started_at, begun))
     return islands + alone
+
+
+def _find_joined(
+    leave: Segment, index: _Islands, settled: Container[tuple[int, MemberRef]]
+) -> _Island | None:
+    """Return the rebalance that a member was to join, if it ran until the member had left.
+
+    The others' clocks may show that it began a little earlier than the request, and the next one
+    may follow soon. ``settled`` are rebalances' ids, and members with an assignment in them.
+    """
+    if not _is_requested(leave):
+        return None
+    return next(
+        (
+            island
+            for island in index.overlapping(leave.started_at, leave.started_at)
+            if leave.ended_at <= island.ended_at and (id(island), leave.member) not in settled
+        ),
+        None,
+    )
 
 
 def _is_requested(leave: Segment) -> bool:

@@ -8,7 +8,8 @@ silent too, name nobody: a wrong name is worse than none.
 Source: semantics.md sections 4a and 6.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -249,10 +250,23 @@ def _suspected(round_: RebalanceSegments) -> Straggler | None:
     return Straggler(silent[0].member, round_.ended_at - round_.started_at) if silent else None
 
 
+def _drop_without_joins(found: Sequence[Segment]) -> list[Segment]:
+    """Drop reports of an agent that shows no join of a member where another agent shows it."""
+    showing: dict[MemberRef, set[str]] = defaultdict(set)
+    for piece in found:
+        if piece.joined_at is not None:
+            showing[piece.member].add(piece.agent)
+    return [
+        piece
+        for piece in found
+        if piece.joined_at is not None or not showing[piece.member] - {piece.agent}
+    ]
+
+
 def _arrivals(staying: Iterable[Segment]) -> list[tuple[float, Segment]]:
     """Return when each member was ready: its join where all joins were seen, else its end."""
     ready: dict[MemberRef, tuple[float, Segment]] = {}
-    known = [p for p in staying if not p.is_open]
+    known = _drop_without_joins([p for p in staying if not p.is_open])
     by_join = all(p.joined_at is not None for p in known)
     for piece in known:
         at = piece.joined_at if by_join and piece.joined_at is not None else piece.ended_at

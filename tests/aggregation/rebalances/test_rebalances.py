@@ -117,6 +117,39 @@ class TestTrigger:
 
         assert story(found) == [(Certainty.SEEN, "a", Status.USER_REQUESTED)]
 
+    def test_member_that_leaves_while_it_is_to_join_is_of_that_rebalance(self) -> None:
+        """Its leave is answered when the others have joined, shortly before the next rebalance."""
+        d = replace(A, client_id="d", origin="d", host="h-d")
+        running = [
+            raised(2, 100.0, d),
+            *(raised(1, 100.01, member) for member in (A, B, C)),
+            left(106.5, A),
+            *(signal(SignalKind.SYNC, 106.6, each, generation=2) for each in (B, C, d)),
+        ]
+        found = episodes(*running, left(109.7, d), *round_of(3, 109.7, B, C))
+
+        assert [each.round.generations for each in found] == [(2,), (3,)]
+        assert [went(each.departures) for each in found] == [
+            [("a", DepartureKind.LEFT)],
+            [("d", DepartureKind.LEFT)],
+        ]
+        assert story(found) == [
+            (Certainty.SEEN, "d", Status.NEW_MEMBER),
+            (Certainty.SEEN, "d", Status.USER_REQUESTED),
+        ]
+
+    def test_member_that_leaves_after_its_assignment_is_of_the_next_rebalance(self) -> None:
+        slow = [
+            *(raised(1, 100.0, member) for member in (A, B, C)),
+            signal(SignalKind.SYNC, 101.0, A, generation=2),
+            raised(1, 101.2, A),
+            left(101.3, A),
+            *(signal(SignalKind.SYNC, 101.5, each, generation=2) for each in (B, C)),
+        ]
+        found = episodes(*slow, *round_of(3, 101.6, B, C))
+
+        assert [went(each.departures) for each in found] == [[], [("a", DepartureKind.LEFT)]]
+
     def test_two_that_leave_one_after_the_other_are_one_rebalance(self) -> None:
         found = episodes(left(100.0, A), left(100.5, B), *round_of(2, 101.0, C))
 
@@ -357,6 +390,29 @@ class TestStraggler:
     def test_is_who_joined_last(self) -> None:
         joins = {"a": 100.0, "b": 103.0, "c": 100.5}
         (found,) = episodes(*round_of(2, 100.0, A, B, C, causes={"a": (8, "s")}, joins=joins))
+
+        assert found.straggler == Straggler(MemberRef("b", "h-b"), 2.5)
+
+    def test_is_who_joined_last_where_another_agent_shows_no_join(self) -> None:
+        """A broker's log shows the first join of a member alone."""
+        joins = {"a": 100.0, "b": 103.0, "c": 100.5}
+        signals = round_of(2, 100.0, A, B, C, causes={"a": (8, "s")}, joins=joins)
+        broker = [
+            msgspec.structs.replace(
+                each,
+                source=SourceKind.BROKER_LOG,
+                member=replace(each.member, origin="server.log"),
+                reason=None,
+            )
+            for each in signals
+            if each.kind is not SignalKind.JOIN
+        ]
+        seen = [
+            msgspec.structs.replace(record, agent=agent, id=f"{agent}{record.id}")
+            for agent, of_agent in (("clients", signals), ("broker", broker))
+            for record in records(*of_agent)
+        ]
+        (found,) = explain_rebalances(seen)
 
         assert found.straggler == Straggler(MemberRef("b", "h-b"), 2.5)
 
