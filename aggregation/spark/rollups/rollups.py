@@ -327,11 +327,12 @@ def observation_rows(seen: DataFrame) -> DataFrame:
     present = seen.select(
         "day",
         *_GROUP,
+        "is_of_members",
         F.when(sampled, F.min("first_at").over(agent)).alias("first_at"),
         F.when(sampled, F.max("last_at").over(agent)).alias("last_at"),
     )
     length = (F.unix_micros(F.max("last_at")) - F.unix_micros(F.min("first_at"))) / F.lit(MICROS)
-    of_group = present.where(F.col("group").isNotNull())  # an annotation may be of all groups
+    of_group = present.where("is_of_members")  # an annotation shows no member
     groups = of_group.groupBy("day", *_GROUP).agg(
         F.min("first_at").alias("first_at"), length.alias("seconds")
     )
@@ -363,6 +364,10 @@ def observation_rows(seen: DataFrame) -> DataFrame:
     return union(_label_rows(observed, "observed"), _label_rows(records, "quality"))
 
 
+_OF_NO_MEMBER = (SampleKind.ANNOTATION.value, SampleKind.AGENT.value)
+"""Records that do not show that their group exists: a person posts a marker for any name."""
+
+
 def timestamps(records: DataFrame) -> DataFrame:
     """Return the first and last time and the number of each agent's records by group and day.
 
@@ -375,6 +380,7 @@ def timestamps(records: DataFrame) -> DataFrame:
         F.max("ts").alias("last_at"),
         F.count(F.lit(1)).alias("times"),
         F.bool_or(F.col("kind") == SampleKind.SAMPLE.value).alias("is_sampled"),
+        F.bool_or(~F.col("kind").isin(*_OF_NO_MEMBER)).alias("is_of_members"),
         F.bit_or(F.expr("shiftleft(1, hour(ts))")).alias("hours"),
         *_slots(),
         F.min(known).alias("least_member"),

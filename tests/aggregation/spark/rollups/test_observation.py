@@ -38,3 +38,17 @@ def test_agent_of_other_members_covers_no_outage(frame: Frame) -> None:
     own = samples({"a": [0, 1, 4, 5]}, ["m1"])
     others = samples({"b": HOURS}, ["m1", "m2"])
     assert present(frame([*own, *others])) == {"a": [0, 1, 4, 5], "b": [*HOURS]}
+
+
+def test_marker_is_no_sign_of_its_group(frame: Frame) -> None:
+    """Whoever posts one may leave the group out, or mistype it."""
+    own = samples({"a": [0, 1]}, ["m1"])
+    markers = [
+        Client(group=group, client_id="m1", app="").record(
+            START_AT + 60, agent="a", kind="annotation", client_id=None, reason="release 7"
+        )
+        for group in ("", "gg", "g")
+    ]
+    rows = observation_rows(timestamps(frame([*own, *markers]))).where("what = 'observed'")
+
+    assert [(row.group, row.seconds) for row in rows.collect()] == [("g", 3600.0)]
