@@ -278,10 +278,12 @@ class Fleet:
         """Return a member's row: the max of what its agents show."""
         rows = [row for _, row in parts]
         left_at = find_left_at(rows)
+        over = {episode for row in rows for episode in row.ended}
         open_ones = [
             held
             for key, row in parts
             for episode, held in row.open.items()
+            if episode not in over
             if (key.spool, episode) not in moved and not _is_over(row, held, left_at)
         ]
         removed = find_removed(rows)

@@ -22,6 +22,8 @@ one records it, so the others' rows would show the one before.
 """
 _ATTRIBUTE_CHARS = 255
 """As long as a reason; a client's names are shorter."""
+_KEPT_ENDS = 4
+"""Ended episodes of a row: an agent that reports late still opens them."""
 _MAX_OPEN = 256
 """Open episodes of a row: many members may share it, and an agent may end none."""
 
@@ -79,6 +81,8 @@ class FleetMember:
     """The last status of a member that a broker has removed since, until it joins again."""
     reason: str | None = None
     """That of its last end; None: the end needed none."""
+    ended: tuple[str, ...] = ()
+    """Its last ended episodes, the latest first. Other agents may still report them as open."""
     attributes: dict[str, str] = field(default_factory=dict)
     """Last values of its `_ATTRIBUTES`."""
     synced_at: float = 0.0
@@ -210,6 +214,7 @@ def _move(row: FleetMember, record: Sample, at: float) -> None:
     is_removal = record.outcome is Outcome.FAILED and record.source in BROKER_SOURCES
     row.removed = held if is_removal else None
     row.since_at, row.reason = at, record.reason
+    row.ended = (name, *row.ended)[:_KEPT_ENDS] if name else row.ended
     row.left_at = at if record.outcome is Outcome.LEFT else None
     if record.outcome is Outcome.SYNCED:
         row.active_at = at

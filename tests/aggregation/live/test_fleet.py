@@ -129,6 +129,21 @@ def test_lost_status_is_no_series() -> None:
     assert held_by(after(records, 2_000.0), 2_000.0) == []
 
 
+def test_end_of_an_episode_is_its_end_for_all_that_report_it() -> None:
+    """A spool with a new id is sent again, and its end comes under that id alone."""
+    (began, ended) = got(raised(8, 10.0), synced(20.0))[:2]
+    members = after([began], 15.0, "before")
+    members.record_contact("now", 21.0)
+    members.apply("now", began)
+    shown = [[int(row.status) for row in held_by(members, 15.0)]]
+    members.apply("now", ended)
+
+    shown.append([int(row.status) for row in held_by(members, 21.0)])
+    members.apply("before", began)
+    shown.append([int(row.status) for row in held_by(members, 21.0)])
+    assert shown == [[8], [0], [0]]
+
+
 def test_silent_agent_takes_its_rows_along() -> None:
     members = after(got(raised(2, 10.0)), 10.0)
 
@@ -230,7 +245,7 @@ def test_state_of_an_earlier_release_is_read() -> None:
     members = after(got(raised(8, 10.0), synced(11.0), raised(2, 12.0), left(12.5, C2)), 13.0)
     saved = msgspec.json.decode(msgspec.json.encode(members.state()))
     new = {"source", "ids", "active_at", "seen_at", "first_at", "removed", "synced_at", "synced_in"}
-    new |= {"reason", "attributes"}
+    new |= {"reason", "attributes", "ended"}
     for _, row in saved["rows"]:
         row["open"] = {name: held[:3] for name, held in row["open"].items()}
         for name in new:
