@@ -50,6 +50,7 @@ class RecentRecords:
         self._limit = max_records
         self._silences = SilenceTracker(max_records)
         self._records = deque[Sample]()
+        self._ids = set[str]()
         self._change_chars = 0
         self.added = 0
         """Number of records so far, evicted ones included."""
@@ -61,6 +62,7 @@ class RecentRecords:
         """Add records that arrive at ``now``; periodic ones hold no causes.
 
         But the first ones behind an agent's silence are kept: they show who was there meanwhile.
+        One that is kept already changes nothing: an agent may send its whole spool again.
         One from the future would be an incident under way until then: ingest has it in quarantine.
         """
         latest = format_time(now + _AHEAD_S)
@@ -69,6 +71,7 @@ class RecentRecords:
             for each in records
             if each.ts[:_SECONDS] <= latest
             and (self._silences.add(each) or each.kind not in _KINDS_WITHOUT_CAUSE)
+            and self._is_new(each.id)
         ]
         self._records.extend(kept)
         self._change_chars += sum(map(_count_change_chars, kept))
@@ -88,9 +91,16 @@ class RecentRecords:
         """Allow the full number of records again."""
         self._limit = self._max_records
 
+    def _is_new(self, record_id: str) -> bool:
+        is_new = record_id not in self._ids
+        self._ids.add(record_id)
+        return is_new
+
     def _evict(self) -> None:
         while len(self._records) > self._limit or self._change_chars > MAX_CHANGE_CHARS:
-            self._change_chars -= _count_change_chars(self._records.popleft())
+            oldest = self._records.popleft()
+            self._ids.discard(oldest.id)
+            self._change_chars -= _count_change_chars(oldest)
 
     def requeue(self, groups: Iterable[str], now: float) -> None:
         """Mark groups as changed, so that they become quiet again later."""

@@ -1,3 +1,5 @@
+from msgspec.structs import replace
+
 from agent.hub.recent_incidents import RecentIncidents
 from agent.hub.recent_records import RecentRecords
 from aggregation.rebalances.grouping import GroupRef
@@ -15,6 +17,12 @@ class Counting(RecentRecords):
     def analyze(self, records: list[Sample], now: float):  # type: ignore[no-untyped-def]  # noqa: ANN201
         self.analysed.append({each.group for each in records})
         return super().analyze(records, now)
+
+
+def later(times: int) -> list[Sample]:
+    """Return later records of one group, several times, each with an id of its own."""
+    found = [each for each in records(NOW + 1000) if each.group == BUSY] * times
+    return [replace(each, id=f"{each.id}-{number}") for number, each in enumerate(found)]
 
 
 class Clock:
@@ -50,7 +58,7 @@ def test_only_what_changed_or_goes_on_is_analysed_again() -> None:
     kept.read(NOW + 1)
     assert history.analysed[1:] == [{WAITING, STUCK}]
     clock.now = 100.1
-    history.add([each for each in records(NOW + 1000) if each.group == BUSY], NOW)
+    history.add(later(1), NOW)
     kept.read(NOW + 1)
     assert history.analysed[2:] == [{BUSY}]
 
@@ -60,6 +68,6 @@ def test_incidents_go_with_their_records() -> None:
     kept = RecentIncidents(history)
     assert GroupRef("prod", STUCK) in kept.read(NOW)
 
-    history.add([each for each in records(NOW + 1000) if each.group == BUSY] * 9, NOW)
+    history.add(later(9), NOW)
 
     assert set(kept.read(NOW + 1000)) == {GroupRef("prod", BUSY)}

@@ -1,5 +1,6 @@
 """The records that an agent restores from its spool."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -31,9 +32,14 @@ def change(field: str, after: str) -> Sample:
     )
 
 
+def numbered(records: Iterable[Sample]) -> list[Sample]:
+    """Give each record an id of its own."""
+    return [msgspec.structs.replace(each, id=str(n)) for n, each in enumerate(records)]
+
+
 def test_values_of_changes_are_bounded_in_bytes_and_the_oldest_go_first() -> None:
     recent = RecentRecords()
-    long = [change("partitions", f"{number:06}:" + "x" * 250_000) for number in range(100)]
+    long = numbered(change("partitions", f"{number:06}:" + "x" * 250_000) for number in range(100))
 
     recent.add(long, now=1.0)
 
@@ -46,7 +52,7 @@ def test_values_of_changes_are_bounded_in_bytes_and_the_oldest_go_first() -> Non
 def test_a_short_text_that_names_many_partitions_counts_as_these() -> None:
     """A thousand records of 12 bytes took a minute and gigabytes to analyse."""
     recent = RecentRecords()
-    short = [change("partitions", f"t{number:04}:0-99999") for number in range(1_000)]
+    short = numbered(change("partitions", f"t{number:04}:0-99999") for number in range(1_000))
 
     recent.add(short, now=1.0)
 
@@ -58,7 +64,8 @@ def test_names_of_changed_groups_are_as_many_as_records() -> None:
     """A sidecar has no recorder that takes them: each group that ever was stayed."""
     recent = RecentRecords(max_records=1_000)
     for number in range(5_000):
-        one = msgspec.structs.replace(change("software", "java"), group=f"g{number}")
+        one = change("software", "java")
+        one = msgspec.structs.replace(one, group=f"g{number}", id=str(number))
         recent.add([one], now=float(number))
 
     assert len(recent._changed_at) == 1_000
@@ -69,14 +76,14 @@ def test_names_of_changed_groups_are_as_many_as_records() -> None:
 
 def test_limits_that_were_frozen_grow_again() -> None:
     recent = RecentRecords(max_records=5_000)
-    one = change("software", "java")
-    recent.add([one] * 2_000, now=1.0)
+    made = numbered(change("software", "java") for _ in range(3_000))
+    recent.add(made[:2_000], now=1.0)
     recent.freeze_limits()
-    recent.add([one] * 500, now=2.0)
+    recent.add(made[2_000:2_500], now=2.0)
     assert len(recent.records()) == 2_000
 
     recent.restore_limits()
-    recent.add([one] * 500, now=3.0)
+    recent.add(made[2_500:], now=3.0)
     assert len(recent.records()) == 2_500
 
 
@@ -112,3 +119,27 @@ def test_a_record_of_a_clock_that_is_years_ahead_is_no_rebalance_under_way() -> 
     recent.add([*rest, ahead], now)
 
     assert recent.records() == [first, *rest]
+
+
+def test_records_that_are_sent_again_push_out_no_others() -> None:
+    """A spool with a new id is sent again from its start."""
+    others = [change("software", f"{number}") for number in range(3)]
+    others = [msgspec.structs.replace(each, id=f"o{n}") for n, each in enumerate(others)]
+    again = [msgspec.structs.replace(each, id=f"a{n}", agent="b") for n, each in enumerate(others)]
+    recent = RecentRecords(max_records=6)
+    recent.add([*others, *again], now=1.0)
+
+    recent.add([msgspec.structs.replace(each, agent="b/new") for each in again], now=2.0)
+
+    assert recent.records() == [*others, *again]
+    assert recent.added == 6
+
+
+def test_evicted_record_may_come_again() -> None:
+    one, other = (msgspec.structs.replace(change("software", n), id=n) for n in "12")
+    recent = RecentRecords(max_records=1)
+    recent.add([one, other], now=1.0)
+
+    recent.add([one], now=2.0)
+
+    assert recent.records() == [one]

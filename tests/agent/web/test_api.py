@@ -268,7 +268,7 @@ class TestHistory:
         got = records(*LIVE)
         due = 0
         for second in range(121):
-            history.add(got[:1], float(second))
+            history.add([msgspec.structs.replace(got[0], id=str(second))], float(second))
             due += bool(history.take_quiet(float(second), 30.0))
 
         assert due == 2
