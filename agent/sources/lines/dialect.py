@@ -95,6 +95,8 @@ class Rule:
     """It can take the client into the group or out of it."""
     answers: bool = field(init=False)
     """It reports a response of a coordinator."""
+    enforces: bool = field(init=False)
+    """The application asks for a rejoin, which one that has left notes only."""
     compares: bool = field(init=False)
     """It compares the subscription or its metadata with those of the last join."""
     may_be_late: bool = field(init=False)
@@ -133,7 +135,10 @@ class Rule:
         is_sent = "sent_generation" in captures
         is_raised = self.action is Action.RAISE and not self.ends_round
         self.compares = is_raised and self.status in _COMPARISONS
-        by_code = self.answers or self.compares
+        self.enforces = (
+            self.action is Action.RAISE and self.status is RebalanceStatus.USER_REQUESTED
+        )
+        by_code = self.answers or self.compares or self.enforces
         self.may_be_late = self.joined_only or by_code or leaves or is_sent
         self.ends_sync = self.ends_round or joins or leaves
         self.schedules = any(name in captures for name in _SCHEDULES)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from agent.sources.lines.dialect import LogEvent, Rule
 from agent.sources.lines.envelope import LogEntry
-from agent.sources.lines.inspected_objects import join_inspected
+from agent.sources.lines.inspected_objects import is_compact, join_inspected, write_lines
 from agent.sources.lines.json_entry import decode
 
 INDENT = b"    "
@@ -104,8 +104,7 @@ class FieldRecords:
         if self.indent == INDENT:
             record = join_record(self._head, self._lines)
             return entry if record is None else replace(entry, text=record)
-        text = "\n".join((self._head, *self._lines, "}"))
-        found = join_inspected(text.encode())
+        found = join_inspected(write_lines(self._head, self._lines).encode())
         if b"\n" in found:
             return entry
         inner = next(iter(unwrap(found)), entry)
@@ -126,7 +125,8 @@ class FieldRecords:
         for self.indent, is_head in ((INDENT, _HEAD), (_OF_NODE.encode(), _HEAD_OF_NODE)):
             above = list(takewhile(self._is_indented, lines))
             head = [*lines, ""][len(above)]
-            if is_head.search(head) is not None:
+            is_node = self.indent != INDENT
+            if is_head.search(head) is not None or (is_node and is_compact(head)):
                 self._head, self._lines, self._rule = head, above[::-1], None
                 return True
         self._headless_end = (place.number, line_end)
@@ -154,8 +154,10 @@ class FieldRecords:
 
 
 def is_field(text: str) -> bool:
-    """Return whether a line may be that of a field."""
-    return text.startswith(_OF_NODE) and bool(_FIELD.match(text) or _FIELD_OF_NODE.match(text))
+    """Return whether a line may be that of a field; an object's first line may hold its first."""
+    if not text.startswith(_OF_NODE):
+        return is_compact(text)
+    return bool(_FIELD.match(text) or _FIELD_OF_NODE.match(text))
 
 
 def _split_lines(block: bytes, start: int, end: int) -> Iterator[bytes]:

@@ -3,14 +3,16 @@
 Theory of operation. `console.log` of an object prints one field a line, with JavaScript's quotes.
 confluent-kafka-javascript logs in this form by default, and winston's `prettyPrint` does too. The
 time is in a line of its own after the message, so a single line has no time. `console.log` of a
-message and its fields, and log4js, print the message before the object; it keeps this place. An
-incomplete text stays unchanged.
+message and its fields, and log4js, print the message before the object; it keeps this place. With
+``compact``, as consola and Node before 12 have it, the first field stands behind the brace and the
+last before the other one. An incomplete text stays unchanged.
 
 Source: https://nodejs.org/api/util.html#utilinspectobject-options
 """
 
 import contextlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +21,10 @@ _OBJECT = re.compile(
     rb"^(?P<head>[^\n]{1,1024} )?\{\r?\n(?P<fields>(?:  [^\n]*\n)+)\}(?=\r?$)", re.MULTILINE
 )
 _FIELD = re.compile(r"^  '?([\w.@-]{1,64})'?: (.*(?:\n {3,}.*|\n  [\]}].*)*)", re.MULTILINE)
+_COMPACT = re.compile(
+    r"(?P<head>(?:.{0,1024} )?\{) (?P<field>'?[A-Za-z_$][\w$.@-]{0,63}'?: .*,)\s*"
+)
+"""First line of an object with ``compact``."""
 _MESSAGE = re.compile(rb"^ {2,4}(?:message|msg): ['\"`]", re.MULTILINE)
 _CLIENTS = re.compile(rb"^  \"?(?:groupId|logger)\"?: ['\"]", re.MULTILINE)
 """Fields of kafkajs after a message; other objects may stay in their place."""
@@ -33,6 +39,20 @@ _DEEP = re.compile(r"\[(?:Array|Object)\]|\bundefined\b")
 _BARE_NAME = re.compile(r"([{,]\s*)([A-Za-z_$][\w$]*):")
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _QUOTES = "'\"`"
+
+
+def is_compact(text: str) -> bool:
+    """Return whether a line is the first of an object with ``compact``."""
+    return text.rstrip().endswith(",") and _COMPACT.fullmatch(text) is not None
+
+
+def write_lines(head: str, lines: Sequence[str]) -> str:
+    """Return an object with each brace at the end or the begin of its own line."""
+    found = _COMPACT.fullmatch(head)
+    if found is None:
+        return "\n".join((head, *lines, "}"))
+    *inner, last = (f"  {found['field']}", *lines)
+    return "\n".join((found["head"], *inner, last.rstrip().removesuffix(" }"), "}"))
 
 
 def join_inspected(data: bytes) -> bytes:
@@ -68,7 +88,7 @@ def _join(found: re.Match[bytes]) -> bytes:
         with contextlib.suppress(msgspec.DecodeError, RecursionError):  # JSON, with an indentation
             return found["head"] + msgspec.json.encode(_decode(b"{%s}" % found["fields"]))
     texts = _FIELD.findall(found["fields"].decode(errors="replace"))
-    fields = {name: _read(text.rstrip("\r,")) for name, text in texts}
+    fields = {name: _read(text.strip().rstrip("\r,")) for name, text in texts}
     inner = fields.get("log")
     if isinstance(inner, dict):  # an entry of kafkajs's as it is
         fields |= inner

@@ -200,7 +200,9 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
             return not (rule.drops and self.is_muted)
         if rule.action is Action.LEAVE and self.dropped is not self.left:
             return True  # the leave of the drop, or a second line about the same leave
-        if (self.left and rule.answers) or (self.is_returning and rule.compares):
+        if self.left and (rule.answers or rule.enforces):
+            return True
+        if self.is_returning and rule.compares:
             return True
         sent = event.captures.get("sent_generation")
         return sent is not None and self.generation is not None and int(sent) < self.generation

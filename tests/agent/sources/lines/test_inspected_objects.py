@@ -77,6 +77,11 @@ def inspected(second: int, more: str) -> str:
     return f"{{\n{fields(second, more, '  ')}\n}}\n"
 
 
+def compact(second: int, more: str) -> str:
+    """Return an object with ``compact``, as `util.inspect` writes it."""
+    return inspected(second, more).replace("{\n  ", "{ ", 1).replace("\n}\n", " }\n")
+
+
 def entry(second: int, name: str, text: str, more: str) -> str:
     begin = (
         f"  namespace: '{name}',\n  level: 4,\n  label: 'INFO',\n  log: {{\n    message: '{text}'"
@@ -91,6 +96,9 @@ LAYOUTS = {
     ),
     "console.log of message and fields": "".join(
         f"[{name}] {text} {inspected(at, more)}" for at, name, text, more in ENTRIES
+    ),
+    "consola, and Node before 12": "".join(
+        f"[info] [{name}] {text} {compact(at, more)}" for at, name, text, more in ENTRIES
     ),
     "console.log of an entry": "".join(entry(*each) for each in ENTRIES),
 }

@@ -322,6 +322,18 @@ class TestNoCause:
 
         assert got(signals(*drop, *drop)) == ["5", "sync", "5"]
 
+    @pytest.mark.parametrize("reason", ["new fraud rules", "rebalance enforced by user"])
+    def test_a_rejoin_that_is_asked_of_one_that_has_left_starts_nothing(self, reason: str) -> None:
+        """enforceRebalance() after unsubscribe(): the client only notes it."""
+        leave = says(
+            "Member m-1 sending LeaveGroup request to coordinator x due to it unsubscribed"
+        )
+        asked = says(f"Request joining group due to: {reason}")
+
+        found = signals(says(JOINING), says(synced(2)), says(ASSIGNED), leave, asked)
+
+        assert got(found) == ["join", "sync", "leave"]
+
     def test_a_static_member_drops_out_without_a_leave(self) -> None:
         expired = says("consumer poll timeout has expired. This means")
 
