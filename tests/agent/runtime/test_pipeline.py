@@ -252,12 +252,17 @@ def test_closing_publishes_the_spool_and_saves_where_the_source_is(tmp_path: Pat
     assert bench.saved == [{"positions": {"scripted": {"said": 1}}, "on_disk": 1}]
 
 
+def copies(record: Sample, ids: range) -> list[Sample]:
+    """Return records that differ by their id alone."""
+    return [msgspec.structs.replace(record, id=str(each)) for each in ids]
+
+
 def test_a_history_that_keeps_its_size_keeps_no_more_than_allowed() -> None:
     (one,) = run(Tracker(StatusConfig()), raised(Status.NEW_MEMBER, 1000.0))
     history = RecentRecords([one], max_records=3)
 
     history.freeze_limits()
-    history.add([one] * 9, now=1_000.0)
+    history.add(copies(one, range(9)), now=1_000.0)
 
     assert len(history.records()) == 3
 
@@ -266,16 +271,16 @@ def test_where_memory_is_short_nothing_grows(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.pipeline.emit([raised(Status.COORDINATOR_REQUESTED, 1_000.0)])
     (one,) = bench.history.records()
-    bench.history.add([one] * 2_000, now=1_000.0)
+    bench.history.add(copies(one, range(2_000)), now=1_000.0)
 
     bench.pipeline.shrink_buffers()
-    bench.history.add([one] * 500, now=1_000.0)
+    bench.history.add(copies(one, range(2_000, 2_500)), now=1_000.0)
     bench.pipeline.emit([raised(Status.NEW_MEMBER, 1_001.0, member("c9"))])
     assert len(bench.history.records()) == 2_001
     assert len(bench.pipeline.tracker.snapshot(1_002.0).consumers) == 1
 
     bench.pipeline.restore_limits()
-    bench.history.add([one] * 500, now=1_000.0)
+    bench.history.add(copies(one, range(2_500, 3_000)), now=1_000.0)
     bench.pipeline.emit([raised(Status.NEW_MEMBER, 1_003.0)])
     assert len(bench.history.records()) == 2_502
     assert len(bench.pipeline.tracker.snapshot(1_004.0).consumers) == 2
