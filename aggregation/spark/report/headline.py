@@ -336,12 +336,15 @@ def _faults(tables: Tables) -> str | None:
 
 
 def _outages(rows: Sequence[Row]) -> str:
-    """Return the hours of agents that were out, the longest first, with its name."""
+    """Return the hours without a record of agents, the longest first, with its name.
+
+    They were out, or had no member: the data does not show which.
+    """
     longest, hours = rows[0], f"{sum(row['outage_h'] for row in rows):,} h"
     if len(rows) == 1:
-        return f"agent {readable(longest['agent'])} was out for {hours}"
-    most = f"{readable(longest['agent'])} for {longest['outage_h']:,} h"
-    return f"{len(rows):,} agents were out for {hours} in all ({most})"
+        return f"agent {readable(longest['agent'])} has no record of {hours}"
+    most = f"{longest['outage_h']:,} h of {readable(longest['agent'])}"
+    return f"{len(rows):,} agents have no record of {hours} in all ({most})"
 
 
 def _missing_days(period: Period, days_without: int) -> str | None:

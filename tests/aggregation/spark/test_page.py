@@ -57,7 +57,7 @@ QUALITY: dict[str, Any] = {
 }
 LATE_AND_OUT = (
     "The data has 4 late lines and 1 future line and 2 quarantined lines, "
-    "and agent a was out for 1 h; see Data quality."
+    "and agent a has no record of 1 h; see Data quality."
 )
 WORSE = News(
     what="rose",
@@ -226,10 +226,10 @@ def test_single_figures_have_a_single_noun() -> None:
             "No agent saw the cause of 3 rebalances; see Data quality.",
             0,
         ),
-        ([{"agent": "a", "outage_h": 6}], "Agent a was out for 6 h; see Data quality.", 1),
+        ([{"agent": "a", "outage_h": 6}], "Agent a has no record of 6 h; see Data quality.", 1),
         (
             [{"agent": "a", "outage_h": 2}, {"agent": "c", "outage_h": 1_200}],
-            "2 agents were out for 1,202 h in all (c for 1,200 h); see Data quality.",
+            "2 agents have no record of 1,202 h in all (1,200 h of c); see Data quality.",
             2,
         ),
         (
