@@ -9,7 +9,7 @@ from two days before to one day after.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -20,6 +20,7 @@ from aggregation.spark.tables.period import Period
 ROSE, FELL, NEW, VANISHED = "rose", "fell", "new group", "vanished group"
 _BEFORE, _AFTER = timedelta(days=2), timedelta(days=1)
 _CHANGES_SHOWN = 8
+_COMINGS_SHOWN = 3
 _ORDER = (
     *("annotation", "max.poll.interval.ms", "session.timeout.ms", "assignor", "protocol"),
     *("consumer.session.timeout.ms", "share.session.timeout.ms", "streams.session.timeout.ms"),
@@ -87,7 +88,9 @@ def find_news(rows: Rows, days: Sequence[date], period: Period, by: str) -> list
     for key, value in series.items():
         change = value.change(LEVEL_OF_ALL if key[0] is None else _LEVEL_OF_GROUPS / len(of_groups))
         if change is not None and value.days[change.at] >= period.first:
-            found.append(_news(key, value, change, rows, by))
+            news = _news(key, value, change, rows, by)
+            came = [] if key[0] is not None else _near_comings(seen, known, news.since)
+            found.append(replace(news, then=(*came, *news.then)))
     explained = {(each.cluster, each.name) for each in found if each.kind is not None}
     found = [
         each
@@ -121,9 +124,11 @@ def _series(
     oldest = min((row["day"] for row in rows), default=date.max)
     found = {}
     for key, by_day in counts.items():
-        since = first if key[0] is None else seen.get(key[0], (None, None))[0]
+        since, until = (first, None) if key[0] is None else seen.get(key[0], (None, None))
         # a group of several months is known by each month's first and last day alone
         days = [day for day in known if since is None or day >= min(since, *by_day)]
+        if until is not None and days and days[-1] - until >= _MIN_VANISHED:
+            days = [day for day in days if day <= max(until, *by_day)]  # it is gone, not better
         found[key] = _Series([day for day in days if day >= oldest], by_day, lost[key])
     return found
 
@@ -217,6 +222,20 @@ def _comings_and_goings(
             yield News(what=NEW, since=first, **given)
         if last >= period.first and period.last - last >= _MIN_VANISHED:
             yield News(what=VANISHED, since=last, **given)
+
+
+def _near_comings(
+    seen: Mapping[_Subject, tuple[date, date]], known: Sequence[date], since: date
+) -> list[str]:
+    """Return the groups that came or went around a day: the sum of all changes with them."""
+    found = []
+    for (_, name), (first, last) in sorted(seen.items()):
+        if known[0] < first and -_BEFORE <= first - since <= _AFTER:
+            found.append(f"{name or '(no name)'} is new")
+        if known[-1] - last >= _MIN_VANISHED and -_BEFORE <= last - since <= _AFTER:
+            found.append(f"{name or '(no name)'} vanished")
+    more = len(found) - _COMINGS_SHOWN
+    return [*found[:_COMINGS_SHOWN], *([f"{more} more came or went"] if more > 0 else [])]
 
 
 def _subject(row: Row, by: str) -> _Subject:

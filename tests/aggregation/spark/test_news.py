@@ -163,3 +163,15 @@ def test_planned_incidents_stand_apart() -> None:
 
 def test_nothing_is_no_news() -> None:
     assert find_news([], [], LAST_WEEKS, "group") == []
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_group_that_went_is_no_better_one(others: int) -> None:
+    """Nobody mended it: days after its last record are no days of its series."""
+    rows = fleet(Random(5), others, 1.0) + observed("g", last=DAYS[44])
+    rows += [row(day, "g", times=3) for day in DAYS[:45]]
+    found = find_news(rows, DAYS, LAST_WEEKS, "group")
+    assert [(each.what, each.name) for each in found if each.name == "g"] == [
+        ("vanished group", "g")
+    ]
+    assert [each.then[0] for each in found if each.what == "fell"] == ["g vanished"]
