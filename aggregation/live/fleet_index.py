@@ -8,9 +8,11 @@ named again. So a member that joins costs as much in a large group, but for a lo
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from aggregation.live.fleet_member import FleetMember, FleetMemberKey
 from aggregation.live.member_names import MemberName, list_words, name_rows, own_name
+from metrics.tracking.source_traits import FILE_SOURCES
 
 FleetRow = tuple[FleetMemberKey, FleetMember]
 _Member = tuple[str, MemberName]
@@ -24,7 +26,7 @@ class FleetGroup:
     rows: dict[FleetMemberKey, FleetMember] = field(default_factory=dict)
     names: dict[FleetMemberKey, MemberName] = field(default_factory=dict)
     """Those that differ from an agent's own."""
-    members: Mapping[_Member, Sequence[FleetRow]] = field(default_factory=dict)
+    members: Sequence[tuple[_Member, Sequence[FleetRow]]] = ()
     clusters: Counter[str] = field(default_factory=Counter)
     """Number of rows of each cluster; some agents do not know theirs."""
     due: set[str] = field(default_factory=set)
@@ -52,7 +54,11 @@ class FleetGroup:
         members: dict[_Member, list[FleetRow]] = defaultdict(list)
         for key, row in self.rows.items():
             members[key.scope, self.names.get(key) or own_name(key)].append((key, row))
-        self.members = _join_static(members)
+        self.members = [
+            (member, own)
+            for member, rows in _join_static(members).items()
+            for own in _split_twins(member, rows)
+        ]
         self.due.clear()
 
 
@@ -76,6 +82,28 @@ def _join_static(
         last = max(same, key=lambda member: max(map(_activity, members[member])))
         joined[last] = rows
     return joined
+
+
+def _split_twins(member: _Member, rows: Sequence[FleetRow]) -> Iterator[Sequence[FleetRow]]:
+    """Yield the rows of each of several members with one name, as their logs show them.
+
+    Containers may have one host's name, and client ids repeat. Each client's log has all of its
+    member ids, so logs without a common one are of two members. Rows of other sources go with a log
+    that has their id, else with the first.
+    """
+    twins: list[set[str]] = []
+    for row in () if member[1].group_instance_id or len(rows) == 1 else map(itemgetter(1), rows):
+        if row.source in FILE_SOURCES and row.ids:
+            same = [ids for ids in twins if not ids.isdisjoint(row.ids)]
+            twins = [ids for ids in twins if ids not in same] + [set(row.ids).union(*same)]
+    if len(twins) <= 1:
+        yield rows
+        return
+    found: list[list[FleetRow]] = [[] for _ in twins]
+    for each in rows:
+        own = (n for n, ids in enumerate(twins) if not ids.isdisjoint(each[1].ids))
+        found[next(own, 0)].append(each)
+    yield from found
 
 
 def _activity(row: FleetRow) -> tuple[float, float]:
@@ -118,5 +146,5 @@ class FleetIndex:
     def members(self) -> Iterator[tuple[str, MemberName, Sequence[FleetRow]]]:
         """Return scope, name and rows of each member."""
         for group in self.groups():
-            for (scope, name), rows in group.members.items():
+            for (scope, name), rows in group.members:
                 yield scope, name, rows

@@ -1,6 +1,6 @@
 """One member as one agent sees it: its row in the fleet, moved by that agent's records."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from aggregation.rebalances.segments import is_unexplained
 from metrics.model.sample import Outcome, Sample, SampleKind
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import PeakWindow, add_to_window
-from metrics.tracking.source_traits import BROKER_SOURCES
+from metrics.tracking.source_traits import BROKER_SOURCES, FILE_SOURCES
 
 NONE = RebalanceStatus.NONE
 _KEPT_IDS = 4
@@ -22,6 +22,8 @@ one records it, so the others' rows would show the one before.
 """
 _ATTRIBUTE_CHARS = 255
 """As long as a reason; a client's names are shorter."""
+SAMPLED_S = 20.0
+"""An agent samples a quiet member every 15 s."""
 _KEPT_ENDS = 4
 """Ended episodes of a row: an agent that reports late still opens them."""
 _MAX_OPEN = 256
@@ -152,7 +154,19 @@ def find_left_at(rows: Iterable[FleetMember]) -> float | None:
     left_at = max((row.left_at for row in found if row.left_at is not None), default=None)
     if left_at is None or any(row.left_at is None and row.active_at > left_at for row in found):
         return None
-    return left_at
+    return None if _has_other_log(found, left_at) else left_at
+
+
+def _has_other_log(rows: Sequence[FleetMember], left_at: float) -> bool:
+    """Whether logs alone show a leave, and another log without member ids goes on.
+
+    That one is another member's. Its agent still samples it; an agent that is late has samples of
+    before the leave.
+    """
+    if any(row.left_at is not None and row.source not in FILE_SOURCES for row in rows):
+        return False
+    others = [row for row in rows if row.left_at is None and row.source in FILE_SOURCES]
+    return any(not row.ids and (row.seen_at or 0.0) > left_at + SAMPLED_S for row in others)
 
 
 def is_back(rows: Iterable[FleetMember]) -> bool:

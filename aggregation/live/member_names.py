@@ -10,15 +10,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from aggregation.live.fleet_member import FleetMember, FleetMemberKey
+from aggregation.live.fleet_member import SAMPLED_S, FleetMember, FleetMemberKey
 from aggregation.rebalances.identities import unify_identities
 from aggregation.rebalances.moved_groups import end_moved_episodes
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time
 from metrics.model.signals import streams_thread
 
 _Row = tuple[FleetMemberKey, FleetMember]
-_SAMPLED_S = 20.0
-"""An agent samples a quiet member every 15 s."""
 
 
 class MemberName(NamedTuple):
@@ -127,7 +125,7 @@ def _list_samples(key: FleetMemberKey, row: FleetMember, latest_at: float) -> It
     """
     own = _make_record(key, row)
     ids = row.ids or (None,)
-    until = latest_at if not row.ids else min(latest_at, (row.seen_at or 0.0) + _SAMPLED_S)
+    until = latest_at if not row.ids else min(latest_at, (row.seen_at or 0.0) + SAMPLED_S)
     for member_id in ids:
         yield replace(own, member_id=member_id, ts=format_time(until))
     if row.first_at is not None:

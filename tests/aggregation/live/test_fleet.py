@@ -216,6 +216,51 @@ def test_the_same_member_of_two_agents_is_one_row_their_max() -> None:
     assert [int(row.status) for row in held_by(members, 10.0)] == [6]
 
 
+def test_two_members_of_one_name_and_two_agents_are_two() -> None:
+    """Two containers with one host's name, and Java's default client id; each has its agent."""
+    one, other = (replace(C1, client_id="consumer-g-1", member_id=each) for each in ("m-1", "m-2"))
+    members = after(got(raised(2, 10.0, one), synced(11.0, one), left(20.0, one)), 21.0, "a")
+    tracker = Tracker(CONFIG)
+    there = run(tracker, raised(2, 12.0, other), synced(13.0, other))
+    shown = []
+    for now in (21.0, 100.0, 400.0):
+        for spool in ("a", "b"):
+            members.record_contact(spool, now)
+        for record in [*there, *tracker.sample(now, 15.0)]:
+            members.apply("b", record)
+        there = []
+        shown.append(sorted((row.member_id, int(row.status)) for row in held_by(members, now)))
+
+    assert shown == [[("m-1", 6), ("m-2", 0)], [("m-1", 0), ("m-2", 0)], [("m-2", 0)]]
+
+
+def test_log_that_goes_on_is_of_a_member_that_has_not_left() -> None:
+    """Logs of some clients name no member id, so two of one name cannot be told apart."""
+    members = after(got(raised(2, 10.0), synced(11.0), left(20.0)), 21.0, "a")
+    tracker = Tracker(CONFIG)
+    there = run(tracker, raised(2, 12.0), synced(13.0))
+    shown = []
+    for now in (21.0, 100.0, 400.0):
+        for spool in ("a", "b"):
+            members.record_contact(spool, now)
+        for record in [*there, *tracker.sample(now, 15.0)]:
+            members.apply("b", record)
+        there = []
+        shown.append([int(row.status) for row in held_by(members, now)])
+
+    assert shown == [[6], [0], [0]]
+
+
+def test_member_that_joins_anew_is_one_for_all_its_agents() -> None:
+    before, now = (replace(C1, member_id=each) for each in ("m-1", "m-2"))
+    members = after(got(raised(2, 10.0, before), synced(11.0, before)), 22.0, "late")
+    members.record_contact("soon", 22.0)
+    for record in got(raised(2, 10.0, before), synced(11.0, before), raised(2, 21.0, now)):
+        members.apply("soon", record)
+
+    assert [(row.member_id, int(row.status)) for row in held_by(members, 22.0)] == [("m-1", 2)]
+
+
 def test_instances_are_apart_from_consumers() -> None:
     probing = signal(SignalKind.SYNC, 11.0, T1, layer=demand(11, 11.0, 60.0))
     members = after(got(raised(1, 10.0, T1), probing), 12.0)
