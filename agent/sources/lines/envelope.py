@@ -12,6 +12,7 @@ timestamp in the head of `LogEntry.text` has precedence over `LogEntry.at`.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from agent.sources.lines.json_entry import (
     has_time,
     is_entry,
     read_entries,
+    read_other_times,
 )
 from agent.sources.lines.record_fields import read_message
 from agent.sources.lines.timestamps import TimestampReader, parse_epoch
@@ -265,7 +267,15 @@ class Unwrapper:
             elif isinstance(value, int | float) and not isinstance(value, bool):
                 return parse_epoch(value)
         inner = (found[key] for key in _AROUND if isinstance(found.get(key), dict))
-        return next((self.find_time(each, arrival_at) for each in inner if has_time(each)), None)
+        times = (self.find_time(each, arrival_at) for each in inner if has_time(each))
+        others = (self._read_time(value, arrival_at) for value in read_other_times(found))
+        return next((at for at in chain(times, others) if at is not None), None)
+
+    def _read_time(self, value: str | float, arrival_at: float) -> float | None:
+        """Return the time of a number or a text."""
+        if isinstance(value, str):
+            return self._reader.find(value, arrival_at)
+        return parse_epoch(value)
 
 
 def date_line(

@@ -43,7 +43,7 @@ _QUOTES = "'\"`"
 
 def is_compact(text: str) -> bool:
     """Return whether a line is the first of an object with ``compact``."""
-    return text.rstrip().endswith(",") and _COMPACT.fullmatch(text) is not None
+    return text.endswith((",", ",\r")) and _COMPACT.fullmatch(text) is not None
 
 
 def write_lines(head: str, lines: Sequence[str]) -> str:

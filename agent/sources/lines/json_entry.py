@@ -10,6 +10,7 @@ message.
 import re
 from ast import literal_eval
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -57,6 +58,16 @@ TIMES = (
     "received_at", "EventTime", "ibm_datetime", "_ts", "TimeCreated", "Date and Time", "T",
     "timestamp_nanos",
 )  # fmt: skip
+_OTHER_TIMES = re.compile(
+    r"[\W_]?(?:(?:log|event|record|message|msg|utc|iso|local|server|system|unix|app|creation)[\W_]?){0,3}"
+    r"(?:time[\W_]?stamp|date[\W_]?time|time|date|ts|(?:created|logged|emitted|occurred)(?:[\W_]?at)?"
+    r"|instant|when|epoch)"
+    r"(?:[\W_]?(?:utc|iso|ms|us|ns|millis|micros|nanos|seconds?|milliseconds))?",
+    re.IGNORECASE | re.ASCII,
+)
+"""Names that people give a time in a layout of their own, after those above."""
+_NAME_CHARS, _NAMES = 40, 64
+_YEAR = re.compile(r"(?<!\d)20\d\d(?!\d)")
 _LEVELS = (
     "level", "severity", "lvl", "severityText", "log.level", "levelname", "level_name", "@l",
     "loglevel", "Level", "LogLevel", "L",
@@ -246,6 +257,18 @@ def _read_loki(found: Json) -> Iterator[JsonEntry]:
 def has_time(found: Mapping[str, Any]) -> bool:
     """Return whether an object has a key of a time."""
     return not found.keys().isdisjoint(TIMES) or "instant" in found or "timestampSeconds" in found
+
+
+def read_other_times(found: Mapping[str, Any]) -> Iterator[str | float]:
+    """Yield the values of an object that may be its time, if it has no key of a known one."""
+    for key, value in islice(found.items(), _NAMES):
+        if len(key) > _NAME_CHARS or _OTHER_TIMES.fullmatch(key) is None:
+            continue
+        is_text = isinstance(value, str) and len(value) <= _NAME_CHARS
+        if is_text and (value.isdecimal() or _YEAR.search(value) is not None):
+            yield int(value) if value.isdecimal() else value
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield value
 
 
 def is_entry(found: Json) -> bool:

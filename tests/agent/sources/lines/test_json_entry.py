@@ -88,3 +88,58 @@ def test_collectors_prefix_precedes_the_applications_own_host() -> None:
         TEXT,
         AT,
     )
+
+
+OTHER_TIMES: dict[str, str | float] = {
+    "created": AT,
+    "created_at": TIME,
+    "loggedAt": TIME,
+    "logTimestamp": TIME,
+    "log_timestamp": TIME,
+    "event_time": TIME,
+    "eventTimestamp": TIME,
+    "event.created": TIME,
+    "dateTime": TIME,
+    "date_time": TIME,
+    "timeStamp": TIME,
+    "@ts": TIME,
+    "instant": TIME,
+    "when": TIME,
+    "epochMillis": int(AT * 1000),
+    "timestamp_ms": str(int(AT * 1000)),
+    "unixTime": AT,
+    "utc_time": "2026-11-21 06:33:44.250",
+}
+"""Names of a time in layouts that people write."""
+
+
+@pytest.mark.parametrize("name", OTHER_TIMES)
+def test_time_has_a_name_of_the_users_own(name: str) -> None:
+    (entry,) = unwrap({"level": "INFO", name: OTHER_TIMES[name], "message": TEXT})
+
+    assert (entry.text, entry.at) == (TEXT, AT)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("startTime", TIME),
+        ("time_taken", AT),
+        ("created_by", TIME),
+        ("log", AT),
+        ("event_time", "12"),
+        ("created", True),
+        ("when", "at noon"),
+        ("ts", 12.5),
+    ],
+)
+def test_other_values_are_no_time(name: str, value: object) -> None:
+    (entry,) = unwrap({"level": "INFO", name: value, "message": TEXT})
+
+    assert entry.at is None
+
+
+def test_known_name_of_a_time_comes_first() -> None:
+    (entry,) = unwrap({"created": AT - 9, "message": TEXT, "@timestamp": TIME})
+
+    assert entry.at == AT
