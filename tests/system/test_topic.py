@@ -1,6 +1,7 @@
 """Agents, a topic and two hubs that read it: both hubs show the same."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -99,3 +100,37 @@ def test_two_hubs_show_the_same_over_kills_and_an_absence(tmp_path: Path, cluste
 
     assert left.ids() == right.ids() == late.ids() == sorted(one.ids() + two.ids())
     assert '"client_id":"c2","host":"two"' in json.dumps(explained, separators=(",", ":"))
+
+
+def test_agents_with_one_spools_id_and_one_host_lose_nothing(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    """A volume was cloned; nobody can refuse a record on its way into a topic."""
+    start = datetime.now().astimezone().replace(microsecond=0) - timedelta(minutes=4)
+    reader = hub(tmp_path / "hub", cluster)
+    for name in ("ours", "theirs"):
+        (tmp_path / name).mkdir()
+    one, two = (agent(tmp_path / name / "pod", cluster) for name in ("ours", "theirs"))
+    with running(reader, one, two):
+        say(one, "c1", 1, start, NEW)
+        until(lambda: len(set(reader.ids())) == 6 and buffered(one) == 0)
+        one.kill()
+        two.kill()
+        for name in ("state", "spool"):
+            shutil.rmtree(two.folder / name)
+            shutil.copytree(one.folder / name, two.folder / name)
+        one.start()
+        two.start()
+        for number in range(2, 8):
+            say(one, "c1", number, start + timedelta(seconds=20 * number), NEW)
+            if number % 2:
+                say(two, "c2", number, start + timedelta(seconds=20 * number + 5), NEW)
+        until(lambda: len(one.ids()) == 42 and len(two.ids()) == 24)
+        until(lambda: buffered(one) == buffered(two) == 0)
+
+        until(lambda: len(reader.ids()) >= 60)
+        copied = reader.get("metrics")
+
+    assert (one.folder / "spool" / ".id").read_text() == (two.folder / "spool" / ".id").read_text()
+    assert reader.ids() == sorted({*one.ids(), *two.ids()})
+    assert 'rebalance_agent_source_errors_total{reason="spool_copied"' in copied
