@@ -21,7 +21,13 @@ from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDepar
 from aggregation.incidents.openings import is_passing, open_draft
 from aggregation.incidents.places import is_other_release, list_releases, place_key, replaces
 from aggregation.incidents.presence import AwayMember, Presence, find_first_notes
-from aggregation.incidents.restarts import RESTARTS, STOP_S, RestartHistory, Stop
+from aggregation.incidents.restarts import (
+    RESTART_S,
+    RESTARTS,
+    STOP_S,
+    RestartHistory,
+    Stop,
+)
 from aggregation.incidents.waiting import find_vain_wait, find_waits
 from aggregation.rebalances.departures import Departure, DepartureKind
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
@@ -124,15 +130,17 @@ class GroupHistory:
     def _note_expiry(self, rebalance: ExplainedRebalance, causes: Sequence[Cause]) -> None:
         """Make a member's expiry the cause of the last incident, if the member took no part in it.
 
-        The member reports its removal late, by UNKNOWN_MEMBER_ID. All members of a classic group
-        take part in a rebalance, so the absent one was no member any more. In groups of the
-        protocols `consumer` and `streams` a member need not take part; there, its partitions show
-        the removal, if a source shows partitions.
+        The member reports its removal late, by UNKNOWN_MEMBER_ID, or another process joins in its
+        place: its agent may have gone with it, as a pod's, so no agent missed it. All members of a
+        classic group take part in a rebalance, so the absent one was no member any more. In groups
+        of the protocols `consumer` and `streams` a member need not take part; there, its partitions
+        show the removal, if a source shows partitions.
         """
         last, word = self.drafts[-1] if self.drafts else None, causes[0] if causes else None
         if last is None or word is None:
             return
-        is_own = word.kind is IncidentKind.SESSION_EXPIRED and word.source not in BROKER_SOURCES
+        is_own = word.kind is IncidentKind.SESSION_EXPIRED or self._is_only_successor(last, word)
+        is_own &= word.source not in BROKER_SOURCES
         key, group_type = word.member.key, rebalance.round.group_type
         has_owners = group_type in {"consumer", "streams"}
         sees_partitions = bool(self.attributes.ownership)
@@ -145,11 +153,21 @@ class GroupHistory:
             return
         if key in _list_participants(last) or last.ended_at < since:
             return
-        last.kind, last.certainty, last.reason = word.kind, word.certainty, word.reason
+        is_new = word.kind is IncidentKind.MEMBER_JOINED
+        last.kind, last.reason = IncidentKind.SESSION_EXPIRED, None if is_new else word.reason
+        last.certainty = Certainty.INFERRED if is_new else word.certainty
         last.add_members([word.member])
         at = last.started_at
         went = MemberDeparture(member=word.member, how=DepartureMode.EXPIRED, at=at, is_silent=True)
         self._add_departure(last, went)
+
+    def _is_only_successor(self, last: Draft, word: Cause) -> bool:
+        """Check for a new process of the one member that took no part in the last rebalance."""
+        missing = self.members.present.keys() - _list_participants(last)
+        is_new = word.kind is IncidentKind.MEMBER_JOINED and word.certainty is Certainty.SEEN
+        is_near = last.rebalances[-1:] and last.ended_at <= word.at <= last.ended_at + RESTART_S
+        is_classic = all(each.round.group_type == "classic" for each in last.rebalances)
+        return is_new and is_classic and bool(is_near) and missing == {word.member.key}
 
     def _count_open_questions(self, key: tuple[str, ...], since: float) -> int:
         """Return the number of incidents without a cause since a member last took part in one.

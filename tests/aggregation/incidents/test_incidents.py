@@ -122,6 +122,17 @@ def lags(*steps: tuple[float, int, int]) -> list[Sample]:
     ]
 
 
+def behind_agents(lost: set[str], *signals: Signal) -> list[Incident]:
+    """Return the incidents where the agents of some members went before second 50, for others."""
+    found = [
+        replace(record, agent=f"{record.client_id}-{record.ts > format_time(at_second(50.0))}")
+        if record.client_id in lost
+        else replace(record, agent="b")
+        for record in records(*START, *signals)
+    ]
+    return analyze(found).incidents[1:]
+
+
 def after(changes: list[Sample], *signals: Signal) -> list[Incident]:
     """Return the incidents behind the start of a group, with other records of it."""
     return analyze([*records(*START, *signals), *changes]).incidents[1:]
@@ -586,6 +597,31 @@ class TestKinds:
         assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
         assert [each.returned_as_new for each in found.departures] == [is_new]
         assert found.detail.get("returned_as_new", False) is is_new
+
+    def test_member_that_goes_with_its_agent_and_is_back_with_another_has_expired(self) -> None:
+        """A killed pod takes its sidecar with it; the next one's agent has another name."""
+        (found,) = behind_agents(
+            {"a"}, *round_of(2, 100.0, B, C), *round_of(3, 140.0, A, B, C, causes={"a": NEW})
+        )
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
+        assert found.certainty is Certainty.INFERRED
+        assert went(found) == [("a", DepartureMode.EXPIRED, True)]
+        assert len(found.rebalances) == 2
+
+    def test_one_of_two_that_went_with_their_agents_is_not_named_by_its_return(self) -> None:
+        found = behind_agents(
+            {"a", "b"}, *round_of(2, 100.0, C), *round_of(3, 140.0, A, C, causes={"a": NEW})
+        )
+
+        assert kinds(found)[0] == (K.UNKNOWN, [])
+
+    def test_round_long_before_a_new_process_is_not_of_the_one_before(self) -> None:
+        found = behind_agents(
+            {"a"}, *round_of(2, 100.0, B, C), *round_of(3, 900.0, A, B, C, causes={"a": NEW})
+        )
+
+        assert kinds(found)[0] == (K.UNKNOWN, [])
 
     def test_member_that_learns_that_it_was_removed_went_once_and_is_back(self) -> None:
         """It joins again as new, within the same episode."""
