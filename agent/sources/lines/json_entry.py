@@ -35,9 +35,11 @@ MESSAGES = (
     "LogMessage", "LogEntry", "rawlog", "Body", "Log", "Log_s", "LogEntry_s", "Message", "Line",
     "@rawstring", "logmsg", "_line", "M", "Content", "raw", "m",
     *TEMPLATES,
+    "logMessage", "log_message", "log.message", "Msg", "rawMessage", "raw_message", "_message",
+    "messageText", "message_text", "rendered_message", "renderedMessage", "full_message",
 )  # fmt: skip
 """ECS, Logstash and log4j2's JsonLayout; pino, bunyan, zap and slog; GELF; fluentd; structlog; then
-journald, Google Cloud, Loki, CloudWatch, Splunk, OTLP, Datadog."""
+journald, Google Cloud, Loki, CloudWatch, Splunk, OTLP, Datadog; names that users give it."""
 _WRAPPERS = (
     "jsonPayload", "content", "result", "_source", "protoPayload", "@fields", "message", "map",
     "data", "body", "logEvent", "event", "properties", "record", "json", "logContent",

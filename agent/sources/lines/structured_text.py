@@ -49,10 +49,16 @@ _PAIR = re.compile(
     r'(?<!\S)"?([A-Za-z_@][\w.@-]{0,63})"?=(?:"((?:[^"\\]|\\.){0,8192})"|([^\s"]\S{0,8191})?)'
 )
 _LEVEL = re.compile(
-    r"(?:^|[\s|\[])(?i:(trace|debug|info|warn(?:ing)?|error|dbg|inf|wrn|err))(?=[\]|:\s\[]|$)"
-    r"(?:[\]|:]|\[(?:\d{1,9}|\d{4}-\d\d-\d\d[T ][^\]\s]{5,24})\])?"
-    r"(?:\s+(?:\S+\.go:\d+|[\w.@/-]+:\d+)(?: >)?)?\s+"
+    r"(?:^|[\s|\[])(?i:(trace|debug|info|warn(?:ing)?|error|dbg|inf|wrn|err|[diwe](?=\])))"
+    r"(?=[\]|:\s\[]|$)"
+    r"(?:[\]|:]|\[(?:\d{1,9}|\d{4}-\d\d-\d\d[T ][^\]\s]{5,24}|\d\d-\d\d\|[\d:.]{8,15})\])?"
+    r"(?:\s+\d{1,9}(?=\s+\S{1,255}\.go:\d))?"
+    r"(?:\s+(?:\S+\.go:\d+\]?|[\w.@/-]+:\d+)(?: >)?)?\s+"
 )
+_WORDS = re.compile(
+    r"(?<!\S)(?:msg|message)=([^\s\"=][^=\n]{0,1024}?)(?=\s+[A-Za-z_@][\w.@-]{0,63}=|\s*$)"
+)
+"""A message that Kratos writes without quotes."""
 _LOGGER = re.compile(r"^[\w.-]{1,64}: ")
 _PROGRAM = re.compile(r"^[a-z][\w./-]{0,63}: (?=[a-z])")
 """Prefix of each message by charm's and other loggers."""
@@ -113,7 +119,9 @@ def _structure_line(text: str) -> str | None:
         pairs = {key.removeprefix(begin): value for key, value in pairs.items()}
     if "msg" in pairs or "message" in pairs:  # logfmt
         level = pairs.get("level") or pairs.get("lvl") or pairs.get("severity") or ""
-        return _render(level, pairs.get("msg") or pairs.get("message") or "", pairs)
+        words = _WORDS.search(text)
+        message = pairs.get("msg") or pairs.get("message") or ""
+        return _render(level, message if words is None else words[1], pairs)
     first = _PAIR.search(text)
     return None if first is None else _render(*_split(text[: first.start()]), pairs)
 

@@ -219,8 +219,8 @@ _FORMS = (
     # Apache's error log, whose year stands behind the time
     _form(rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) {_MONTH} (?P<day>[ \d]\d) {_CLOCK}", has_rest=False),
     _form(rf"[IWEF](?P<month>\d\d)(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),  # klog
-    # stern --timestamps=short
-    _form(rf"(?P<month>[01]\d)-(?P<day>[0-3]\d) {_CLOCK}", tail=_NO_TAIL),
+    # stern --timestamps=short, log15
+    _form(rf"(?P<month>[01]\d)-(?P<day>[0-3]\d)[ |]{_CLOCK}", tail=_NO_TAIL),
     _form(_CLOCK, tail=rf"(?P<tail>{_HALF})?"),  # Logback's default
     # Go's time.Kitchen, as zerolog's console prints it
     _Form(rf"(?P<key>{_CLOCK})(?P<second>)(?P<fraction>)(?P<tail>\s?[AP]M)(?!\w)"),

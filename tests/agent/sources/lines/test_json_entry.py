@@ -143,3 +143,10 @@ def test_known_name_of_a_time_comes_first() -> None:
     (entry,) = unwrap({"created": AT - 9, "message": TEXT, "@timestamp": TIME})
 
     assert entry.at == AT
+
+
+@pytest.mark.parametrize("name", ["logMessage", "log_message", "Msg", "rawMessage", "messageText"])
+def test_message_of_a_structured_entry_has_a_name_of_the_users_own(name: str) -> None:
+    (entry,) = unwrap({"level": "INFO", "time": TIME, name: "heartbeat errored", "group": "g"})
+
+    assert (entry.text, entry.at) == ("heartbeat errored", AT)

@@ -18,6 +18,22 @@ LINES = [
         '2026/11/20 13:20:05 INFO heartbeat errored group=g err="REBALANCE_IN_PROGRESS: it is '
         'rebalancing"'
     ),
+    (
+        "INFO[11-20|13:20:05] heartbeat errored                    group=g "
+        'err="REBALANCE_IN_PROGRESS: it is rebalancing"'
+    ),
+    (
+        "2026-11-20T13:20:05.000Z INF 12 kgo.go:12 > heartbeat errored group=g "
+        'err="REBALANCE_IN_PROGRESS: it is rebalancing"'
+    ),
+    (
+        "2026/11/20 13:20:05.000 [I] [kgo.go:12]  heartbeat errored group=g "
+        'err="REBALANCE_IN_PROGRESS: it is rebalancing"'
+    ),
+    (
+        "INFO ts=2026-11-20T13:20:05Z caller=kgo.go:12 msg=heartbeat errored group=g "
+        'err="REBALANCE_IN_PROGRESS: it is rebalancing"'
+    ),
     '10:00AM INF heartbeat errored err="REBALANCE_IN_PROGRESS: it is rebalancing" group=g',
 ]
 
