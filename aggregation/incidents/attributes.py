@@ -64,6 +64,8 @@ class Attributes:
         default_factory=lambda: defaultdict(list)
     )
     """The same for each member, in the order of time."""
+    first_owned: dict[str, float] = field(default_factory=dict)
+    """When each partition had an owner for the first time (Unix seconds)."""
     latest_process: dict[_Key, str] = field(default_factory=dict)
     """For each static member, the member id of the process that got partitions last."""
     session_timeout_s: dict[_Key, float] = field(default_factory=dict)
@@ -112,6 +114,8 @@ class Attributes:
             self.latest_process[member] = record.member_id
         change = Ownership(parse_time(record.ts), member, owned)
         self.ownership.append(change)
+        for partition in owned:
+            self.first_owned[partition] = min(change.at, self.first_owned.get(partition, change.at))
         insort(self.changes_of_member[member], change, key=lambda each: each.at)
 
     def _add_end(self, record: Sample, member: _Key) -> None:

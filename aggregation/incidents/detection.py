@@ -16,7 +16,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from aggregation.incidents.attributes import Attributes
 from aggregation.incidents.causes import Cause, list_causes, was_noticed_at_once
 from aggregation.incidents.drafts import Draft
-from aggregation.incidents.follow_ups import is_follow_up, is_in_loop
+from aggregation.incidents.follow_ups import is_follow_up, is_in_loop, is_rejoin_of_changed
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
 from aggregation.incidents.openings import is_passing, open_draft
 from aggregation.incidents.places import is_other_release, list_releases, place_key, replaces
@@ -28,6 +28,7 @@ from aggregation.incidents.restarts import (
     RestartHistory,
     Stop,
 )
+from aggregation.incidents.static_leaves import find_static_leave
 from aggregation.incidents.waiting import find_vain_wait, find_waits
 from aggregation.rebalances.departures import Departure, DepartureKind
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
@@ -91,10 +92,9 @@ class GroupHistory:
         returns = self.members.find_returns(causes)
         roots = self._find_lasting_roots(rebalance, [c for c in causes if c not in returns])
         known = None if rebalance.is_after_failure else self._find_draft(rebalance, roots, returns)
-        is_more = late is not None or any(map(self.members.is_repeated, rejoins))
-        is_more |= bool(self.drafts) and is_in_loop(self.drafts[-1], rebalance)
-        if known is None and not roots and is_more:
-            known = self.drafts[-1]
+        if known is None and not roots:
+            is_more = late is not None or any(map(self.members.is_repeated, rejoins))
+            known = self._find_unnamed(rebalance, is_more=is_more)
         draft = known or self._begin(rebalance, roots)
         draft.rebalances.append(rebalance)
         draft.sources |= _find_sources(rebalance)
@@ -260,9 +260,11 @@ class GroupHistory:
 
     def _find_roots(self, rebalance: ExplainedRebalance, causes: list[Cause]) -> list[Cause]:
         """Return the causes that can have begun a rebalance: none is later than its effect."""
+        is_classic = rebalance.round.group_type == "classic"
         effects = [
             step.at
             for segment in rebalance.round.consumers
+            if is_classic or not segment.is_exit  # it was asked by the rebalance before
             for step in segment.steps
             if step.code is RebalanceStatus.COORDINATOR_REQUESTED
         ]
@@ -302,6 +304,21 @@ class GroupHistory:
             return last
         return None
 
+    def _find_unnamed(self, rebalance: ExplainedRebalance, *, is_more: bool) -> Draft | None:
+        """Return the incident that a rebalance without a root belongs to; None: it begins one.
+
+        With ``is_more`` it shows more of the last one.
+        """
+        last = self.drafts[-1] if self.drafts else None
+        if last is not None and (
+            is_in_loop(last, rebalance) or is_rejoin_of_changed(last, rebalance)
+        ):
+            return last
+        if is_more:
+            return last
+        gone = find_static_leave(self.members.away.values(), rebalance, self.attributes)
+        return None if gone is None else gone.draft
+
     def _begin(self, rebalance: ExplainedRebalance, roots: Sequence[Cause]) -> Draft:
         draft = open_draft(rebalance, roots, self.members.present, self.attributes)
         is_expiry = draft.kind is IncidentKind.SESSION_EXPIRED
@@ -339,8 +356,11 @@ class GroupHistory:
                 for c in causes if c.kind is IncidentKind.REMOVED_BY_ADMIN}  # fmt: skip
         new = {c.member.key for c in causes if c.kind is IncidentKind.MEMBER_JOINED}
         new -= self.members.present.keys() | self.members.away.keys()
+        over = {cause.member.key for cause in returns if self.members.ends_absence(cause)}
         for went in rebalance.departures:
             key = went.member.key
+            if key in over:
+                continue
             if went.kind is DepartureKind.EXPIRED and (key in new or key in rejoined):
                 continue  # its first join was lost, or it has another member id now
             gone.setdefault(went.member, _departure(went, draft, rebalance))
@@ -398,6 +418,8 @@ class GroupHistory:
     ) -> None:
         """Note that a member, or its successor, is back: a restart, if it is another process."""
         self.members.away.pop(away.member.key, None)
+        if away.how is DepartureMode.EXPIRED:
+            self.members.came_back[away.member.key] = away, at
         self.members.replaced.add(member.key)
         away.draft.bring_back(away.member, at, as_new=as_new)
         is_other = place_key(away.member) != place_key(member)
@@ -474,6 +496,9 @@ class GroupHistory:
         for key, away in list(self.members.away.items()):
             if away.draft is other:
                 self.members.away[key] = replace(away, draft=first)
+        for key, (away, at) in list(self.members.came_back.items()):
+            if away.draft is other:
+                self.members.came_back[key] = replace(away, draft=first), at
 
     def _part(self, draft: Draft, place: tuple[str, ...]) -> Draft:
         taken = draft.part(place)

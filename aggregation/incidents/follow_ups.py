@@ -33,6 +33,17 @@ def is_in_loop(last: Draft, rebalance: ExplainedRebalance) -> bool:
     return is_loop and rebalance.round.started_at <= last.ended_at + REJOIN_S
 
 
+def is_rejoin_of_changed(last: Draft, rebalance: ExplainedRebalance) -> bool:
+    """Check that a leader joins again for the topics of its own changed subscription.
+
+    Java's clients below 2.4 print no reason, and no request has one below 3.2.
+    """
+    trigger = rebalance.trigger
+    is_own = trigger.member in last.members and trigger.code is None
+    is_soon = rebalance.round.started_at <= last.ended_at + FOLLOW_S
+    return last.kind is IncidentKind.SUBSCRIPTION_CHANGED and is_own and is_soon
+
+
 def _fails_again(last: Draft, cause: Cause) -> bool:
     """Check for one more assignment with an error, of Connect's workers that join again."""
     if not is_failed_assignment(cause.reason) or last.kind is not cause.kind:

@@ -31,6 +31,7 @@ _RETURNS = {
     IncidentKind.POLL_TIMEOUT,
     IncidentKind.SUBSCRIPTION_CHANGED,
 }
+_ENDS = {IncidentKind.POLL_TIMEOUT, IncidentKind.MEMBER_LEFT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,8 @@ class Presence:
     """Time of each one's first record (Unix seconds): rebalances of new protocols overlap."""
     arrived_at: dict[tuple[str, ...], float] = field(default_factory=dict)
     away: dict[tuple[str, ...], AwayMember] = field(default_factory=dict)
+    came_back: dict[tuple[str, ...], tuple[AwayMember, float]] = field(default_factory=dict)
+    """The last absence of each member that returned, and when it did (Unix seconds)."""
     synced_at: dict[tuple[str, ...], float] = field(default_factory=dict)
     """Time of each member's last assignment (Unix seconds)."""
     member_ids: dict[tuple[str, ...], str] = field(default_factory=dict)
@@ -160,6 +163,8 @@ class Presence:
         ``successors`` are by departed member; ``names`` is the number of present members by client
         id.
         """
+        if self.ends_absence(cause):
+            return self.came_back[cause.member.key][0]
         if cause.kind not in _RETURNS:
             return None
         away = self.away.get(cause.member.key)
@@ -169,6 +174,14 @@ class Presence:
             return None
         is_own = away.how is not DepartureMode.LEFT
         return away if is_own or cause.at <= away.at + RESTART_S else None
+
+    def ends_absence(self, cause: Cause) -> bool:
+        """Check for the end of a process' membership that the coordinator had ended before.
+
+        A frozen process finds its poll interval expired when it goes on, and then joins again.
+        """
+        away, returned_at = self.came_back.get(cause.member.key, (None, 0.0))
+        return away is not None and cause.kind in _ENDS and away.at <= cause.at <= returned_at
 
     def _find_predecessor(
         self, cause: Cause, successors: Mapping[MemberRef, MemberRef], names: Mapping[str, int]

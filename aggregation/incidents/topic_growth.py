@@ -53,8 +53,14 @@ def find_growth(attributes: Attributes, since: float, until: float) -> list[Topi
     return [
         TopicGrowth(topic, len(before[topic]) if topic in before else None, len(numbers))
         for topic, numbers in sorted(after.items())
-        if numbers != before.get(topic)
+        if _is_new(topic, numbers - before.get(topic, set()), attributes, since)
     ]
+
+
+def _is_new(topic: str, numbers: set[int], attributes: Attributes, since: float) -> bool:
+    """Check for a partition that nobody had before; an owner may be gone, or not know of it yet."""
+    firsts = (attributes.first_owned.get(f"{topic}-{number}", since) for number in numbers)
+    return any(first >= since - _AFTER_S for first in firsts)
 
 
 def find_kept(attributes: Attributes, since: float, until: float) -> tuple[set[str], bool]:

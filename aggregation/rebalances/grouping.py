@@ -22,6 +22,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from aggregation.rebalances.causes import cause_of
+from aggregation.rebalances.group_types import split_types
 from aggregation.rebalances.segments import DROPPED_GROUP, JOINED, MemberRef, Segment, segments
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, digest, parse_time
 from metrics.model.signals import streams_thread
@@ -255,7 +256,12 @@ def _as_drop(record: Sample, reason: str | None) -> Sample:
 
 
 def _rebalances(records: list[Sample], now: float) -> list[RebalanceSegments]:
-    latest = max(records, key=lambda record: record.ts)
+    return [rebalance for part in split_types(records) for rebalance in _rebalances_of(part, now)]
+
+
+def _rebalances_of(records: list[Sample], now: float) -> list[RebalanceSegments]:
+    """Return the rebalances of a group as long as it had one type: that of its latest record."""
+    latest = max(records, key=lambda record: (record.group_type != "classic", record.ts))
     ref = GroupRef(latest.cluster, latest.group)
     cut = _name([s for s in segments(records, now) if not (_is_pending(s) or s.is_refused)])
     collect = _join if latest.group_type == "classic" else _follow

@@ -24,6 +24,7 @@ from aggregation.rebalances.departures import (
 )
 from aggregation.rebalances.failures import Failures, find_rejoin, read_failures
 from aggregation.rebalances.grouping import (
+    NOTICE_S,
     GroupRef,
     RebalanceSegments,
     group_segments,
@@ -41,12 +42,14 @@ from aggregation.rebalances.root_cause import (
     Trigger,
     find_seen_trigger,
     infer_root_cause,
+    is_leave_of_asked,
     straggler,
     unknown_trigger,
 )
 from aggregation.rebalances.segments import MemberRef, Segment, member_of
 from aggregation.rebalances.silences import Silences, Witnesses
 from aggregation.rebalances.takeovers import Takeover, find_takeovers
+from aggregation.rebalances.unsynced_joins import Join, Joins, read_joins
 from metrics.model.sample import Outcome, Sample, SampleKind, is_number, parse_time
 from metrics.model.status import RebalanceStatus
 
@@ -169,6 +172,8 @@ class _Group:
     takeovers: Sequence[Takeover] = ()
     joins: Mapping[tuple[str, ...], Sequence[float]] = field(default_factory=dict)
     """When each member asked to join (Unix seconds)."""
+    loose_joins: Joins = field(default_factory=Joins)
+    """The joins outside of any rebalance that their members knew of."""
     silences: Mapping[tuple[str, ...], Sequence[tuple[float, float]]] = field(default_factory=dict)
     """Spans without a request at the end of each member (Unix seconds)."""
 
@@ -209,6 +214,8 @@ def explain_known(known: KnownRecords) -> list[ExplainedRebalance]:
         groups[ref].takeovers = takeovers
     for ref, joins in _read_joins(records).items():
         groups[ref].joins = joins
+    for ref, loose_joins in read_joins(records).items():
+        groups[ref].loose_joins = loose_joins
     for ref, silences in _read_silences(records).items():
         groups[ref].silences = silences
     found = [
@@ -255,12 +262,16 @@ def _explain(
     absent = _leave_out_unseen(absent, round_, group, witnesses, is_next=is_next)
     if is_rebalance and seen is None and round_.group_type == "share":
         absent = _find_silent(round_, group)
-    trigger = seen or infer_root_cause(
+    unsynced = _find_unsynced(round_, group) if seen is None and is_next else []
+    inferred = infer_root_cause(
         round_,
         absent,
         frozenset(group.present),
+        unsynced,
         is_next=is_next,
     )
+    is_later = seen is not None and is_leave_of_asked(seen, round_)
+    trigger = inferred if seen is None or (is_later and inferred.member is not None) else seen
     went = [d for d in departures(round_, absent) if not _is_told(d, group)]
     episode = ExplainedRebalance(
         round=round_,
@@ -275,13 +286,31 @@ def _explain(
         is_after_failure=trigger is rejoin is not None,
     )
     _remember(episode, group)
+    for join in unsynced:
+        group.present[join.member.key] = join.member, join.agent
     if episode.departures:
         group.staying[round_.id] = [member for member, _ in group.present.values()]
     return episode
 
 
+def _find_unsynced(round_: RebalanceSegments, group: _Group) -> list[Join]:
+    """Return the joins of new members that were in this generation, and never synced."""
+    known = group.present.keys() | {piece.member.key for piece in round_.segments}
+    joins = group.loose_joins.list_unsynced(round_, known)
+    return [join for join in joins if not _has_failed(join, round_, group)]
+
+
+def _has_failed(join: Join, round_: RebalanceSegments, group: _Group) -> bool:
+    failures = group.failures.get(join.member.key, ())
+    return any(join.at <= failure.at <= round_.ended_at + NOTICE_S for failure in failures)
+
+
 def _is_rebalance(round_: RebalanceSegments, group: _Group) -> bool:
     """Check that the group rebalanced: a member's status rose, or a generation is new."""
+    if group.present and all(
+        piece.is_unassigned and piece.member.key not in group.present for piece in round_.consumers
+    ):
+        return False
     if round_.has_cause:
         return not _is_repeat(round_, group.generation)
     return round_.group_type == "classic" and max(round_.generations, default=-1) > group.generation
@@ -322,10 +351,8 @@ def _find_absent(
         took_part |= group.present.keys() - {
             taken.owner for taken in group.takeovers if since <= taken.at <= until
         }
-    elif {*round_.generations} <= {group.generation} and len(
-        {piece.member.key for piece in round_.consumers}
-    ) == 1:
-        return []  # a member that joins again has its generation repeated: no other was asked
+    elif _asks_nobody(round_, group):
+        return []
     return [
         member
         for key, (member, agent) in group.present.items()
@@ -333,6 +360,16 @@ def _find_absent(
         and heard.get(agent, 0.0) >= round_.ended_at
         and not any(round_.started_at <= at <= round_.ended_at for at in group.joins.get(key, ()))
     ]
+
+
+def _asks_nobody(round_: RebalanceSegments, group: _Group) -> bool:
+    """Check for one member that leaves, or that joins again and has its generation repeated."""
+    members = {piece.member.key for piece in round_.consumers}
+    if len(members) > 1 or not {*round_.generations} <= {group.generation}:
+        return False
+    steps = [step.code for piece in round_.consumers for step in piece.steps]
+    was_asked = RebalanceStatus.COORDINATOR_REQUESTED in steps
+    return bool(round_.generations) or not was_asked
 
 
 def _leave_out_unseen(

@@ -16,6 +16,7 @@ from enum import StrEnum
 from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S, RebalanceSegments
 from aggregation.rebalances.segments import MemberRef, Segment, Step, is_inferred_leave
+from aggregation.rebalances.unsynced_joins import Join
 from metrics.model.sample import Outcome, Scope
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import ADMIN_SOURCES, BROKER_SOURCES, GAP_SOURCES
@@ -86,6 +87,22 @@ def _is_end_of_wait(step: Step, round_: RebalanceSegments) -> bool:
     return was_asked and step.code in _WENT and is_in_order
 
 
+def is_leave_of_asked(trigger: Trigger, round_: RebalanceSegments) -> bool:
+    """Check for the leave of a member that the coordinator had asked to join this rebalance.
+
+    Something else began it, perhaps something that no source shows.
+    """
+    return any(
+        step.at == trigger.at
+        and step.member == trigger.member
+        and step.code is RebalanceStatus.USER_REQUESTED
+        and step.before is RebalanceStatus.COORDINATOR_REQUESTED
+        and step.at - round_.started_at >= MIN_WAIT_S
+        for segment in round_.consumers
+        for step in segment.steps
+    )
+
+
 _WENT = {RebalanceStatus.DROPPED_GROUP, RebalanceStatus.UNKNOWN_MEMBER}
 
 
@@ -119,27 +136,26 @@ def infer_root_cause(
     round_: RebalanceSegments,
     absent: Collection[MemberRef],
     before: Collection[tuple[str, ...]],
+    unsynced: Sequence[Join] = (),
     *,
     is_next: bool,
 ) -> Trigger:
     """Return the trigger where no cause was seen.
 
-    ``before`` are the keys of the members that were there; ``absent`` those that took no part. The
-    generation ``is_next`` if the one before was seen: a member that was not in it is new.
+    ``before`` are the keys of the members that were there; ``absent`` those that took no part;
+    ``unsynced`` joins of members that were not there, in the order of time. The generation
+    ``is_next`` if the one before was seen: a member that was not in it is new.
     """
     with_steps = {s.member for s in round_.consumers if s.steps}
     rounds = (s for s in round_.consumers if not s.is_exit and s.member not in with_steps)
     joined = {segment.member: segment for segment in rounds}
     new = [member for member in joined if member.key not in before] if is_next else []
+    if unsynced and not new:
+        return _infer_join(round_, unsynced[0].member, RebalanceStatus.NEW_MEMBER)
     if new or (len(joined) == 1 and round_.has_cause and is_next):
         member = min(new or joined, key=lambda each: joined[each].started_at)
-        return Trigger(
-            certainty=Certainty.INFERRED,
-            at=round_.started_at,
-            member=member,
-            code=None if member.key in before else RebalanceStatus.NEW_MEMBER,
-            reason="it joined without being told to",
-        )
+        code = None if member.key in before else RebalanceStatus.NEW_MEMBER
+        return _infer_join(round_, member, code)
     short = round_.own_seconds <= EXPIRY_WAIT_S and not round_.is_open
     if len(absent) == 1 and short and not joined:
         return Trigger(
@@ -150,6 +166,18 @@ def infer_root_cause(
             reason="it took no part any more, and had not said that it leaves: its session expired",
         )
     return unknown_trigger(round_, absent)
+
+
+def _infer_join(
+    round_: RebalanceSegments, member: MemberRef, code: RebalanceStatus | None
+) -> Trigger:
+    return Trigger(
+        certainty=Certainty.INFERRED,
+        at=round_.started_at,
+        member=member,
+        code=code,
+        reason="it joined without being told to",
+    )
 
 
 def unknown_trigger(round_: RebalanceSegments, absent: Collection[MemberRef]) -> Trigger:

@@ -106,6 +106,8 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The member went: it is out of the group from then on."""
     is_out: bool = False
     """Of an exit: the member was dropped and is not back."""
+    is_unassigned: bool = False
+    """The member joined, and left before it had any assignment."""
     out_until: float | None = None
     """Of a drop or a removal: when its status ended, by its return or for good; else now."""
     outcome: Outcome | None = None
@@ -348,7 +350,7 @@ def _cut(chain: list[Sample], now: float) -> list[Segment]:
     if dropped is not None:
         return _split_drop(whole, dropped)
     if last.outcome is Outcome.LEFT:
-        return [replace(whole, is_exit=True, generations=frozenset())]
+        return _split_leave(whole, is_classic=last.group_type == "classic")
     is_next = not is_open and _is_next(moves[0].generation, last.generation)
     return [whole] if is_next else _split_removal(whole)
 
@@ -408,6 +410,21 @@ def _notes(chain: Iterable[Sample]) -> tuple[Step, ...]:
         and record.outcome is not Outcome.FAILED
         and not is_unexplained(record.reason)
     )
+
+
+def _split_leave(whole: Segment, *, is_classic: bool) -> list[Segment]:
+    """Cut an episode of a new protocol at its member's leave, which begins another rebalance.
+
+    In a classic group the rebalance that runs begins again, with one generation.
+    """
+    is_new = bool(whole.steps) and whole.steps[0].code is RebalanceStatus.NEW_MEMBER
+    whole = replace(whole, generations=frozenset(), is_unassigned=is_new)
+    leave = whole.steps[-1] if len(whole.steps) > 1 else None
+    if is_classic or leave is None or leave.code is not RebalanceStatus.USER_REQUESTED:
+        return [replace(whole, is_exit=True)]
+    before = replace(whole, ended_at=leave.at, steps=whole.steps[:-1], outcome=None)
+    steps = (replace(leave, masked=False),)
+    return [before, replace(whole, started_at=leave.at, steps=steps, is_exit=True, joins=())]
 
 
 def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:

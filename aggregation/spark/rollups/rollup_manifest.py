@@ -34,7 +34,7 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Records in the tables that a final batch does not count."""
 
 
-LAYOUT = 10
+LAYOUT = 11
 """Since 1 there are incidents, planned and unplanned apart; since 2 what no setting saves.
 
 Since 3 a member that several agents see counts once, times of wrong clocks are corrected, and a
@@ -43,7 +43,9 @@ dropped member's time is whole. Since 4 incidents have what members that stay ha
 a log's clock are taken out. Since 8 incidents have how long members work before they join. Since 9
 an outage of an agent makes no crash, and restarts have their session timeout. Since 10 removals by
 an admin, expiries and returns of new protocols, and failed Streams applications have their cause,
-and a member that is back after a departure's time is a new one.
+and a member that is back after a departure's time is a new one. Since 11 converted groups keep
+their classic rebalances, a join without a sync and the end of a static member's session have their
+cause, and a partition that somebody had before is no new one.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

@@ -995,7 +995,84 @@ class TestKinds:
             )
         ).incidents[1:]
 
-        assert kinds(found)[-1][0] is not K.METADATA_CHANGED
+        assert kinds(found) == [(K.MEMBER_LEFT, ["a"])]
+        assert len(found[0].rebalances) == 2
+
+    def test_partitions_that_another_member_was_about_to_get_are_no_growth(self) -> None:
+        """It expired before it had them, and their owner before has them again."""
+        a, b = (replace(each, group_type="consumer") for each in (A, B))
+        found = analyze(
+            records(
+                *(raised(2, 0.0, a), signal(SignalKind.SYNC, 0.5, a, generation=1)),
+                reads(0.5, a, "t-0", "t-1"),
+                *(raised(2, 50.0, b), signal(SignalKind.SYNC, 50.2, b, generation=2)),
+                *(raised(1, 51.0, a), reads(51.5, a, "t-0")),
+                signal(SignalKind.SYNC, 51.5, a, generation=2),
+                *(raised(1, 95.0, a), reads(95.5, a, "t-0", "t-1")),
+                signal(SignalKind.SYNC, 95.5, a, generation=3),
+            )
+        ).incidents
+
+        assert [each.kind for each in found][2:] == [K.UNKNOWN]
+
+    def test_member_of_a_new_protocol_that_leaves_while_it_joins(self) -> None:
+        """Its join and its leave are two group epochs."""
+        a, b = (replace(each, group_type="consumer") for each in (A, B))
+        found = analyze(
+            records(
+                *(raised(2, 0.0, a), signal(SignalKind.SYNC, 0.5, a, generation=1)),
+                *(raised(2, 50.0, b), left(55.0, b)),
+                *(raised(1, 51.0, a), signal(SignalKind.SYNC, 51.5, a, generation=2)),
+                *(raised(1, 55.8, a), signal(SignalKind.SYNC, 56.0, a, generation=3)),
+            )
+        ).incidents[1:]
+
+        assert kinds(found) == [(K.MEMBER_JOINED, ["b"]), (K.MEMBER_LEFT, ["b"])]
+
+    def test_member_that_was_closed_before_it_could_join_is_no_incident(self) -> None:
+        a, b = (replace(each, group_type="consumer") for each in (A, B))
+        (found,) = analyze(
+            records(
+                *(raised(2, 0.0, a), signal(SignalKind.SYNC, 0.5, a, generation=1)),
+                *(raised(2, 50.0, b), left(50.6, b)),
+                signal(SignalKind.SEEN, 90.0, a),
+            )
+        ).incidents
+
+        assert names(found) == ["a"]
+
+    def test_process_that_finds_its_poll_interval_expired_behind_its_session(self) -> None:
+        """It goes on as another member does: its own rounds are in two rebalances."""
+        a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
+        start = round_of(1, 0.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW})
+        owned = [reads(1.0, each, f"t-{n}") for n, each in enumerate((a, b, c))]
+        found = analyze(
+            records(
+                *(*start, *owned),
+                *(raised(1, 100.0, b), reads(100.5, b, "t-0", "t-1")),
+                signal(SignalKind.SYNC, 100.5, b, generation=2),
+                *(raised(3, 130.0, c), signal(SignalKind.SYNC, 130.3, c, generation=4)),
+                raised(5, 130.003, a, reason="consumer poll timeout has expired."),
+                reads(130.01, a),
+                *(raised(2, 130.1, a), signal(SignalKind.SYNC, 130.4, a, generation=4)),
+                *(raised(1, 131.0, b), signal(SignalKind.SYNC, 131.5, b, generation=4)),
+            )
+        ).incidents[1:]
+
+        assert kinds(found) == [(K.SESSION_EXPIRED, ["a"]), (K.SESSION_EXPIRED, ["c"])]
+
+    def test_leader_that_joins_again_for_its_changed_subscription_without_a_reason(self) -> None:
+        again = [
+            signal(kind, 104.0 + n / 2, A, generation=3 if n else None)
+            for n, kind in enumerate((SignalKind.JOIN, SignalKind.SYNC))
+        ]
+        found = incidents(
+            *round_of(2, 100.0, A, B, C, causes={"a": (8, "from [t] to [t, u]")}),
+            *(*again, *round_of(3, 104.0, B, C)),
+        )
+
+        assert kinds(found) == [(K.SUBSCRIPTION_CHANGED, ["a"])]
+        assert len(found[0].rebalances) == 2
 
     def test_cause_that_hides_its_own_consequence_at_the_same_instant(self) -> None:
         """The KIP-848 client's log shows 8 only with the new assignment (1)."""

@@ -628,6 +628,112 @@ def test_absent_member_that_was_only_late_is_no_trigger() -> None:
     assert found[1].trigger.member == MemberRef("a", "h-a")
 
 
+D = Member(cluster="k", group="g", client_id="d", origin="d", host="h-d")
+
+
+class TestJoinWithoutSync:
+    """A process that ends between its join and its sync: the coordinator has it as a member."""
+
+    def test_began_the_rebalance_and_then_its_session_expires(self) -> None:
+        found = episodes(
+            signal(SignalKind.JOIN, 99.6, D),
+            *round_of(2, 100.0, A, B, C),
+            *round_of(3, 106.0, A, B, C),
+        )
+
+        assert story(found) == [
+            (Certainty.INFERRED, "d", Status.NEW_MEMBER),
+            (Certainty.INFERRED, "d", Status.UNKNOWN_MEMBER),
+        ]
+
+    def test_is_for_the_generation_that_the_wire_shows(self) -> None:
+        on_wire = replace(signal(SignalKind.JOIN, 100.2, D, generation=5), source=SourceKind.WIRE)
+
+        found = episodes(on_wire, *round_of(2, 100.0, A, B, C))
+
+        assert found[0].trigger.certainty is Certainty.UNKNOWN
+
+    def test_that_was_refused_began_nothing(self) -> None:
+        refused = signal(SignalKind.FAIL, 100.2, D, reason="GROUP_AUTHORIZATION_FAILED")
+
+        found = episodes(signal(SignalKind.JOIN, 99.6, D), refused, *round_of(2, 100.0, A, B, C))
+
+        assert found[0].trigger.certainty is Certainty.UNKNOWN
+
+    def test_is_none_if_the_sync_follows(self) -> None:
+        found = episodes(
+            signal(SignalKind.JOIN, 99.6, D),
+            *round_of(2, 100.0, A, B, C),
+            *round_of(3, 101.0, A, B, C),
+            signal(SignalKind.SYNC, 101.5, D, generation=3),
+        )
+
+        assert [client(each.trigger.member) for each in found] == [None, "d"]
+
+
+def test_leave_of_a_member_that_was_asked_to_join_began_nothing() -> None:
+    """Below 3.2 the wire shows a poll timeout so, too: the other's session had expired before."""
+    found = episodes(
+        *round_of(2, 100.0, A, B, C, D, causes={"d": NEW}),
+        *round_of(3, 200.0, B, C),
+        *(raised(1, 200.1, A), left(203.0, A)),
+    )
+
+    assert story(found)[1:] == [(Certainty.INFERRED, "d", Status.UNKNOWN_MEMBER)]
+    assert {name for name, _ in went(found[1].departures)} == {"a", "d"}
+
+
+def test_drop_of_a_member_that_was_asked_is_within_the_rebalance_that_runs() -> None:
+    """It joins again, and that is the next rebalance."""
+    found = episodes(
+        *(raised(2, 100.0, D), signal(SignalKind.JOIN, 100.0, D)),
+        *(raised(1, 100.9, B), raised(1, 100.9, C), raised(1, 100.95, A)),
+        *(raised(5, 107.0, A), signal(SignalKind.SYNC, 107.1, B, generation=2)),
+        *(signal(SignalKind.SYNC, 107.1, each, generation=2) for each in (C, D)),
+        *(raised(2, 110.0, A), left(110.2, A)),
+        *round_of(3, 112.0, B, C, D),
+    )
+
+    assert found[0].round.generations == (2,)
+    assert went(found[0].departures) == [("a", DepartureKind.DROPPED)]
+
+
+class TestConvertedGroup:
+    """KIP-848: a group is converted when its first member joins by the new protocol, and back."""
+
+    def test_classic_generations_stay_what_they_were(self) -> None:
+        new = replace(D, group_type="consumer")
+        found = explain_rebalances(
+            records(
+                *START,
+                *round_of(2, 100.0, A, B),
+                *(left(150.0, A), left(150.0, B)),
+                *(raised(2, 160.0, new), signal(SignalKind.SYNC, 160.5, new, generation=4)),
+            )
+        )
+
+        assert [each.round.group_type for each in found] == [*["classic"] * 3, "consumer"]
+        assert story(found)[1] == (Certainty.INFERRED, "c", Status.UNKNOWN_MEMBER)
+
+    def test_classic_members_go_one_by_one_while_a_new_one_is_there(self) -> None:
+        new = replace(D, group_type="consumer")
+        found = explain_rebalances(
+            records(
+                *START,
+                *(raised(2, 100.0, new), signal(SignalKind.SYNC, 100.5, new, generation=2)),
+                *(raised(1, 101.0, A), signal(SignalKind.SYNC, 101.2, A, generation=2)),
+                left(200.0, new),
+                *round_of(3, 203.0, A, B, C),
+                *round_of(4, 300.0, A, B),
+            )
+        )
+
+        assert [each.round.group_type for each in found] == [
+            *("classic", "consumer", "consumer", "classic")
+        ]
+        assert story(found)[-1] == (Certainty.INFERRED, "c", Status.UNKNOWN_MEMBER)
+
+
 def test_thread_that_leaves_takes_no_instance_along() -> None:
     thread = replace(A, client_id="s-StreamThread-1-consumer")
     other = replace(B, client_id="s-StreamThread-2-consumer")
