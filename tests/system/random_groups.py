@@ -2,9 +2,10 @@
 
 Theory of operation. Fixed scenes show what their author thought of. Here members of one group, each
 with a client and a version of its own, start, close, are killed, frozen, stall, subscribe to other
-topics and get errors, some at almost the same time. Their logs, the traffic and the broker's log
-are kept. The incidents by traffic are printed, and below them those that another source names
-differently (`+`), leaves out (`-`), or counts differently (`~`).
+topics and get errors, some at almost the same time. Some start with another assignor or protocol,
+their network hangs, their broker restarts. Their logs, the traffic and the broker's log are kept.
+The incidents by traffic are printed, and below them those that another source names differently
+(`+`), leaves out (`-`), or counts differently (`~`).
 
 A difference is not always a fault: a source may not be able to show a cause (semantics.md). But
 logs and traffic together should show all that traffic does.
@@ -46,6 +47,12 @@ _OTHERS = "franz:1.18.1 franz:1.21.0 sarama:1.43.3 confluent-kafka:2.10.1 kafka-
 _ASSIGNOR = "partition.assignment.strategy"
 _CONSUMERS = "org.apache.kafka.clients.consumer"
 _KIP848 = {"group.protocol": "consumer"}
+_RANGE, _COOPERATIVE = f"{_CONSUMERS}.RangeAssignor", f"{_CONSUMERS}.CooperativeStickyAssignor"
+_UPGRADES = (
+    {_ASSIGNOR: _RANGE},
+    {_ASSIGNOR: f"{_COOPERATIVE},{_RANGE}"},
+    {_ASSIGNOR: f"{_COOPERATIVE},{_RANGE}"},
+)
 _STREAMS = {"num.stream.threads": "2", "replication.factor": "1", "commit.interval.ms": "500"}
 _SAME_S = 2.5
 """Begins of one incident by two sources are nearer than this."""
@@ -66,15 +73,23 @@ class Family(NamedTuple):
     protocol: str = "classic"
     is_static: bool = False
     others: str = ""
+    choices: tuple[Settings, ...] = ({},)
+    """Each start takes one of them."""
+    has_outages: bool = False
+    """The network of some hangs, and the broker restarts."""
 
 
 FAMILIES = (
-    Family("eager", _JAVA, {_ASSIGNOR: f"{_CONSUMERS}.RangeAssignor"}),
-    Family("mixed", _JAVA, {_ASSIGNOR: f"{_CONSUMERS}.RangeAssignor"}, others=_OTHERS),
-    Family("cooperative", _SINCE_2_4, {_ASSIGNOR: f"{_CONSUMERS}.CooperativeStickyAssignor"}),
+    Family("eager", _JAVA, {_ASSIGNOR: _RANGE}),
+    Family("mixed", _JAVA, {_ASSIGNOR: _RANGE}, others=_OTHERS),
+    Family("cooperative", _SINCE_2_4, {_ASSIGNOR: _COOPERATIVE}),
     Family("static", _SINCE_2_4, {}, is_static=True),
+    Family("upgrade", _SINCE_2_4, {}, choices=_UPGRADES),
+    Family("outages", _JAVA, {_ASSIGNOR: _RANGE}, has_outages=True),
     Family("kip848", _SINCE_3_9, _KIP848, "consumer"),
     Family("kip848-static", _SINCE_3_9, _KIP848, "consumer", is_static=True),
+    Family("kip848-outages", _SINCE_3_9, _KIP848, "consumer", has_outages=True),
+    Family("migration", _SINCE_3_9, {}, "consumer", choices=({}, _KIP848, _KIP848)),
     Family("share", "4.2.0 4.3.0 4.4.0", {}, "share"),
     Family("streams", "2.4.1 2.8.2 3.3.2 3.7.2 4.0.1 4.3.0 4.4.0", _STREAMS, "streams"),
 )
@@ -124,6 +139,7 @@ class RandomGroup:
             time.sleep(self.chance.choice(_PAUSES_S))
         for member in sorted(self.frozen):
             self.do("resume", member)
+        self.take.lab.proxy.release()
         time.sleep(8.0)
         for member in list(self.running):
             self.do("close", member)
@@ -145,7 +161,14 @@ class RandomGroup:
             "freeze": self._freeze,
             "resume": self._resume,
         }
-        of_group = {"grow": self._grow, "remove": self._remove, "fault": self._inject}
+        of_group = {
+            "grow": self._grow,
+            "remove": self._remove,
+            "fault": self._inject,
+            "hold": self.take.lab.proxy.hold,
+            "release": self.take.lab.proxy.release,
+            "bounce": self._bounce,
+        }
         if action in own:
             own[action](member)
         elif action in of_group:
@@ -175,6 +198,12 @@ class RandomGroup:
     def _remove(self) -> None:
         self.take.lab.admin.send(f"remove-members {self.take.group}")
 
+    def _bounce(self) -> None:
+        broker = self.take.lab.cluster.brokers[0]
+        broker.stop()
+        time.sleep(self.chance.choice((0.5, 4.0)))
+        broker.restart()
+
     def _inject(self) -> None:
         fault = self.chance.choice(_FAULTS[self.family.protocol])
         self.take.lab.proxy.fail_next(*fault)
@@ -182,6 +211,9 @@ class RandomGroup:
     def _list_actions(self) -> list[tuple[str, str]]:
         found = [("grow", "")] if self.partitions < 8 else []
         found += [("remove", "")] if self.family.is_static else []
+        if self.family.has_outages:
+            turns = [each.action for each in self.steps if each.action in {"hold", "release"}]
+            found += [("release" if turns[-1:] == ["hold"] else "hold", "")] * 3 + [("bounce", "")]
         for member in self.versions:
             if member in self.frozen:
                 found += [("resume", member)] * 2
@@ -216,7 +248,7 @@ class RandomGroup:
         self.running[member] = self._open(take, member, version.rpartition(":")[0])
 
     def _open(self, take: Take, member: str, library: str) -> Driver:
-        settings = dict(self.family.settings)
+        settings = {**self.family.settings, **self.chance.choice(self.family.choices)}
         settings |= {"group.instance.id": f"i-{member}"} if self.family.is_static else {}
         if library in {"franz", "sarama"}:
             start: Callable[..., Driver] = take.franz if library == "franz" else take.sarama
@@ -364,8 +396,11 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=20.0, help="no group begins later")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first group")
     parser.add_argument("--steps", type=int, default=9, help="random steps of each group")
+    names = [family.name for family in FAMILIES]
+    parser.add_argument("--family", action="append", choices=names, help="one of these alone")
     parser.add_argument("--keep", type=Path, help="a folder for the recordings")
     arguments = parser.parse_args()
+    families = [each for each in FAMILIES if each.name in (arguments.family or names)]
     until = time.monotonic() + 60.0 * arguments.minutes
     with tempfile.TemporaryDirectory(prefix="random-groups-") as name:
         folder = Path(name)
@@ -373,7 +408,7 @@ def main() -> None:
             warm(lab, folder / "warm")
             seed = arguments.seed
             while time.monotonic() < until:
-                family = FAMILIES[seed % len(FAMILIES)]
+                family = families[seed % len(families)]
                 _record(lab, arguments.keep or folder / "groups", family, seed, arguments.steps)
                 seed += 1
 
