@@ -118,6 +118,12 @@ class Attributes:
             self.first_owned[partition] = min(change.at, self.first_owned.get(partition, change.at))
         insort(self.changes_of_member[member], change, key=lambda each: each.at)
 
+    def find_owned(self, member: _Key, at: float) -> frozenset[str]:
+        """Return the partitions that a member had at an instant (Unix seconds)."""
+        changes = self.changes_of_member.get(member, ())
+        index = bisect_right(changes, at, key=lambda each: each.at)
+        return changes[index - 1].owned if index else frozenset()
+
     def _add_end(self, record: Sample, member: _Key) -> None:
         """Add the end of a member that the others notice later: its close or its last request."""
         at, silent_ms = parse_time(record.ts), record.after or ""

@@ -34,21 +34,19 @@ def find_static_leave(
         and each.at <= round_.started_at <= each.at + RETURN_S
     ]
     given = _list_given(rebalance, attributes) if left else frozenset[str]()
-    return next((each for each in left if _owned_at(each, attributes) & given), None)
+    return next((each for each in left if _owned_before(each, attributes) & given), None)
 
 
 def _list_given(rebalance: ExplainedRebalance, attributes: Attributes) -> frozenset[str]:
-    """Return the partitions that members of a rebalance have behind it."""
-    until = rebalance.round.ended_at + _REPORT_S
+    """Return the partitions that members got in a rebalance."""
+    since, until = rebalance.round.started_at - _REPORT_S, rebalance.round.ended_at + _REPORT_S
     found = frozenset[str]()
-    for segment in rebalance.round.consumers:
-        changes = attributes.changes_of_member.get(segment.member.key, ())
-        found |= next((c.owned for c in reversed(changes) if c.at <= until), frozenset())
+    for key in {segment.member.key for segment in rebalance.round.consumers}:
+        before = attributes.find_owned(key, since)
+        found |= attributes.find_owned(key, until) - before
     return found
 
 
-def _owned_at(away: AwayMember, attributes: Attributes) -> frozenset[str]:
-    """Return the partitions that a member had when it left."""
-    changes = attributes.changes_of_member.get(away.member.key, ())
-    before = [change for change in changes if change.at <= away.at + _REPORT_S and change.owned]
-    return before[-1].owned if before else frozenset()
+def _owned_before(away: AwayMember, attributes: Attributes) -> frozenset[str]:
+    """Return the partitions that a member had until it left."""
+    return attributes.find_owned(away.member.key, away.at - _REPORT_S)

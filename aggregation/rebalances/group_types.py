@@ -18,6 +18,8 @@ from metrics.model.sample import Outcome, Sample, parse_time
 _CLASSIC = "classic"
 _NOTICE_S = 6.0
 """A classic member learns of a rebalance by its heartbeat: heartbeat.interval.ms, and a margin."""
+_CLOCKS_S = 1.0
+"""Two sources may date the join of a new protocol's first member so far apart."""
 _Span = tuple[float, float]
 
 
@@ -26,7 +28,7 @@ def split_types(records: list[Sample]) -> list[list[Sample]]:
     if len({record.group_type for record in records}) == 1:
         return [records]
     spans = _merge(_find_spans(r for r in records if r.group_type != _CLASSIC))
-    starts = [start for start, _ in spans]
+    starts = [start - _CLOCKS_S for start, _ in spans]
     begins: dict[str | None, str] = {}
     for record in records:
         begins[record.episode] = min(record.ts, begins.get(record.episode, record.ts))

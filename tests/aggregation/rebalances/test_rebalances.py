@@ -715,6 +715,18 @@ class TestConvertedGroup:
         assert [each.round.group_type for each in found] == [*["classic"] * 3, "consumer"]
         assert story(found)[1] == (Certainty.INFERRED, "c", Status.UNKNOWN_MEMBER)
 
+    def test_log_that_shows_a_new_member_a_little_earlier_shows_the_same_rebalance(self) -> None:
+        """A dialect may know the classic protocol only; its clock may be behind."""
+        new = replace(D, group_type="consumer")
+        found = explain_rebalances(
+            records(
+                *(raised(2, 100.0, A), signal(SignalKind.SYNC, 100.5, A, generation=2)),
+                *(raised(2, 100.4, new), signal(SignalKind.SYNC, 100.9, new, generation=2)),
+            )
+        )
+
+        assert [each.round.group_type for each in found] == ["consumer"]
+
     def test_classic_members_go_one_by_one_while_a_new_one_is_there(self) -> None:
         new = replace(D, group_type="consumer")
         found = explain_rebalances(
