@@ -43,6 +43,9 @@ _CANNOT_MEET = {
 }
 
 
+_COORDINATOR = "org.apache.kafka.clients.consumer.internals.ConsumerCoordinator"
+
+
 def _requests(reason: str, client_id: str = "c") -> str:
     return says(f"Request joining group due to: {reason}", client_id=client_id)
 
@@ -382,10 +385,14 @@ class TestLeaveWithoutReason:
     "reason", ["rebalance enforced by user", "group is already rebalancing, said Ann", "日本語"]
 )
 class TestTypedReason:
-    """A text that is none of the client's own was typed by a user: 6."""
+    """A text that is none of the client's own was typed by a user: 6.
+
+    In a log, Kafka's own layout shows where the text ends. Other layouts may append a text to each
+    message (`test_text_behind_each_message_changes_nothing`).
+    """
 
     def test_log(self, reason: str) -> None:
-        (found,) = signals(_requests(reason))
+        (found,) = signals(f"{_requests(reason)} ({_COORDINATOR})")
 
         assert (found.status, found.reason) == (6, reason)
 
