@@ -18,8 +18,9 @@ The modules, in the order of their work:
 - `causes` lists the causes within one rebalance.
 - `detection` adds each rebalance to the incident that it follows from. For that, `presence` keeps
   the present and the absent members, `places` finds successors, `openings` makes the first draft of
-  an incident, `follow_ups` finds rebalances that belong to the last incident, and `restarts` makes
-  rollouts and crash loops.
+  an incident, `follow_ups` finds rebalances that belong to the last incident, `static_leaves` those
+  at the end of the session of a static member that left, and `restarts` makes rollouts and crash
+  loops.
 - `waiting` finds the members that a group waits for.
 - `answers` makes the JSON.
 - `counter` counts each final incident once and shows the ongoing ones.

@@ -3,7 +3,8 @@
 `explain_rebalances` is the whole of it: rounds (`aggregation.rebalances.grouping`) in the order of
 time, each with its trigger and straggler (`aggregation.rebalances.root_cause`), its departures
 (`aggregation.rebalances.departures`), the rebalance that caused it, and its cost. What a group's
-members did before tells who is missing.
+members did before shows the missing ones, and joins without a sync
+(`aggregation.rebalances.unsynced_joins`) new ones.
 
 Source: semantics.md section 6.
 """
