@@ -4,7 +4,8 @@ Not every source knows the cluster, and a member's host may be learned late: the
 peer's address, the log that is found later the machine's name. A record without a cluster joins the
 only known one of its group. Records that share a member id or an episode are one member's, and
 have the host of the latest. A name goes before an address, which a second agent on the wire sees;
-inspection, which asks the coordinator, comes last. An admin that
+where all members whose address and name are known have one name, the address is that machine's.
+Inspection, which asks the coordinator, comes last. An admin that
 removes a static member names its instance alone. Members of one client id and host are told apart
 by their member ids (`aggregation.rebalances.twins`).
 
@@ -145,8 +146,10 @@ def _unify_hosts(records: list[Sample]) -> list[Sample]:
     parents: dict[_Label, _Label] = {}
     owners: dict[tuple[str, str, str], _Label] = {}
     latest: dict[_Label, _Rank] = {}
+    agents: dict[_Label, set[str]] = defaultdict(set)
     for record in records:
         label = _label(record)
+        agents[label].add(record.agent)
         parents.setdefault(label, label)
         rank = record.source not in POLL_SOURCES, is_name(record.host), record.ts
         latest[label] = max(rank, latest.get(label, _NO_RANK))
@@ -154,6 +157,7 @@ def _unify_hosts(records: list[Sample]) -> list[Sample]:
             if name:
                 owner = owners.setdefault((record.group, label[1], name), label)
                 parents[_root(parents, label)] = _root(parents, owner)
+    _join_addresses(parents, agents)
     _join_instances(parents)
     _join_without_id(records, parents)
     hosts: dict[_Label, tuple[_Rank, str]] = {}
@@ -202,6 +206,29 @@ def _join_without_id(records: Iterable[Sample], parents: dict[_Label, _Label]) -
 def _may_be_one(a: _LabelTraces, b: _LabelTraces) -> bool:
     """Check for two members that other sources report at one time."""
     return a.sources.isdisjoint(b.sources) and a.first <= b.last and b.first <= a.last
+
+
+def _join_addresses(parents: dict[_Label, _Label], agents: dict[_Label, set[str]]) -> None:
+    """Join members at an address to those of their client id at the machine of that address.
+
+    A process that ended before its log was found has an address, and the next one a name. Members
+    whose records have both show which machine it is: of one agent, as each has a loopback of its
+    own, and only where they agree, as a relay's address is that of many machines.
+    """
+    names: dict[_Label, set[str]] = defaultdict(set)
+    for label in parents:
+        if is_name(label[2]):
+            names[_root(parents, label)].add(label[2])
+    addresses = [label for label in parents if label[2] and not is_name(label[2])]
+    machines: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for label in addresses:
+        for agent in agents[label]:
+            machines[agent, label[2]] |= names[_root(parents, label)]
+    for label in addresses:
+        found = set[str]().union(*(machines[agent, label[2]] for agent in agents[label]))
+        others = [(label[0], label[1], name) for name in found]
+        if len(others) == 1 and others[0] in parents:
+            parents[_root(parents, label)] = _root(parents, others[0])
 
 
 def _join_instances(parents: dict[_Label, _Label]) -> None:

@@ -91,3 +91,45 @@ def test_member_without_an_id_is_the_only_other_one_at_its_time() -> None:
     assert names(unify_identities([*log, *wire])) == {("a", log[0].host)}
     assert len(names(unify_identities([*log, *later]))) == 2
     assert len(names(unify_identities([*log, *second, *wire]))) == 3
+
+
+def on_wire(record: Sample, agent: str = "agent") -> Sample:
+    """The proxy sees the address before the log is found; the process has another id then."""
+    own = record.client_id or ""
+    episode = record.episode and f"w{record.episode}"
+    source = SourceKind.WIRE.value
+    found = replace(of_client(record), id=f"w{record.id}", episode=episode, source=source)
+    return replace(found, agent=agent, host="127.0.0.1", member_id=f"before-{IDS[own]}")
+
+
+def on_machine(record: Sample, host: str = "pod") -> Sample:
+    return replace(of_client(record), agent="agent", host=host)
+
+
+def test_an_address_that_other_members_name_is_that_machine() -> None:
+    """The processes of `a` share no id; those of `b` and `c` do, so that both hosts are one."""
+    first = [on_wire(r) for r in WHOLE]
+    second = [on_machine(r) for r in WHOLE]
+    alone = replace(first[0], client_id="d", member_id="d")
+    known = [replace(r, member_id=f"before-{IDS[r.client_id or '']}") for r in second]
+    known = [r for r in known if r.client_id != "a"]
+
+    found = unify_identities([*first, alone, *known, *second])
+
+    assert names(found) == {("a", "pod"), ("b", "pod"), ("c", "pod"), ("d", "127.0.0.1")}
+
+
+def test_an_address_of_several_machines_is_none_of_them() -> None:
+    """A relay's address is that of all its clients; each agent's own loopback is another one."""
+    known = [
+        replace(on_machine(r, f"pod-{r.client_id}"), member_id=f"before-{IDS[r.client_id or '']}")
+        for r in WHOLE
+        if r.client_id != "a"
+    ]
+    second = [on_machine(r, "pod-b") for r in WHOLE if r.client_id == "a"]
+    relay = unify_identities([*(on_wire(r) for r in WHOLE), *known, *second])
+    of_b = [r for r in known if r.client_id == "b"]
+    beside = [on_wire(r, "first" if r.client_id == "b" else "other") for r in WHOLE]
+
+    for found in (relay, unify_identities([*beside, *of_b, *second])):
+        assert {("a", "127.0.0.1"), ("a", "pod-b")} <= names(found)
