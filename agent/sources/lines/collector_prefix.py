@@ -32,6 +32,20 @@ _STAMP = r"(?=\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:|\[\d\d:\d\d:\d\d|\{\"|" 
 _PART = r" {2,4}(?:'?[\w.@-]{1,64}'?: |[}\]])|\{\s*$"
 """A line of an object that Node prints, or of a record of pino-pretty."""
 _THREAD = r"(?![\w.-]{0,64}(?:[Tt]hread|main\b|[Ww]orker|[Pp]ool|[Ee]xecutor|exec-\d))"
+_AHEAD = (
+    _STAMP[:-1] + r"|\d\d[-/.]\d\d[-/.](?:\d\d){1,2},? \d\d?:\d\d:\d\d"
+    r"|[A-Z][a-z]{2} \d\d?, \d{4} \d|\d\d?[ -][A-Z][a-z]{2}[ -]\d{4} \d\d:|[IWEF]\d{4} \d\d:"
+    r"|(?:time|ts)=|(?:INFO|WARNING|SEVERE|FINE): )"
+)
+"""Text behind a program's name: a time in one of the layouts, or the second line of
+java.util.logging."""
+_PROGRAM = (
+    rf"(?!{_LEVEL}\W|main\W|[A-Z][a-z]{{1,32}}[A-Z])"
+    r"(?![\w@/:-]{0,64}(?:[Tt]hread|[Hh]eartbeat|[Pp]ool|[Ee]xecutor|exec-\d|[Ww]orker-?\d))"
+    r"@?[A-Za-z\d][\w@/:-]{0,63}(?:\.\d{1,5})?"
+)
+"""Name of a program in brackets, but not of a level, a thread, a logger or a class: a layout may
+write one of these before its time."""
 _DETAILS = r"[\w.%+-]{1,128}=[^\s,=]{0,256}(?:,[\w.%+-]{1,128}=[^\s,=]{0,256}){0,64} "
 """Labels and variables, as Docker's option --details writes them."""
 _CONTAINER_LOG = (
@@ -97,7 +111,13 @@ _PATTERNS = {
     "kail": (
         r"[a-z\d-]{1,63}/(?P<pod>[a-z\d][a-z\d.-]{1,252})\[(?P<container>[a-z\d-]{1,63})\]: ",
     ),
-    "foreman, honcho": (r"(?P<time>\d\d:\d\d:\d\d) (?P<name>[\w-]{1,64}\.\d{1,5})\s{0,64}\| ",),
+    "foreman, honcho, node-foreman": (
+        r"(?P<time>\d\d?:\d\d:\d\d(?: [AP]M)?) (?P<name>[\w-]{1,64}\.\d{1,5})\s{0,64}\| {1,2}",
+    ),
+    "goreman": (
+        rf"(?P<time>\d\d:\d\d:\d\d) (?!{_LEVEL}\W){_THREAD}(?P<name>[\w-]{{1,64}})\s{{0,64}}\| ",
+        _STAMP,
+    ),
     "flyctl logs": (
         rf"(?P<time>{_ISO}) (?P<name>app\[[\da-f]{{4,32}}\]) [a-z]{{3}} \[\w{{2,8}}\] ?",
     ),
@@ -172,9 +192,16 @@ _PATTERNS = {
         r"(?=\{\"|\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)",
     ),
     "concurrently, before an object": (r"\[(?P<name>[\w.@/-]{1,64})\] (?=\{\")",),
-    "pdsh, clush, turbo, lerna and templates of stern: a name before the application's time": (
+    "concurrently, npm-run-all, go-task, process-compose, skaffold": (
+        rf"\[(?P<name>{_PROGRAM})\s{{0,32}}\]\s{{1,32}}",
+        _AHEAD,
+    ),
+    "concurrently --prefix '{time}-{pid}'": (
+        r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3})-(?P<name>\d{1,10}) (?=\S)",
+    ),
+    "pdsh, clush, turbo, nx, lerna, pnpm and templates of stern: a name before the time": (
         rf"(?!{_LEVEL}\W|\d+\W){_THREAD}",
-        r"(?P<name>[A-Za-z\d][\w./-]{0,252}(?::\w{1,32})?)(?:: |\t)",
+        r"(?P<name>@?[A-Za-z\d][\w./-]{0,252}(?: [a-z][\w:-]{0,32}|:\w{1,32})?)(?:: |\t)",
         _STAMP,
     ),
 }
@@ -187,7 +214,8 @@ _DATED = re.compile(
 _BRACKETS = re.compile(
     r"\[(?:pod/|\d\d:\d\d:\d\d"
     rf"|\s{{0,12}}\d{{1,10}}\.\d{{6}}\] |{_POD_OF_SET}[\] /]|[\w.-]{{1,64}}\]\s{{0,64}}\|"
-    r"|\d{1,7}\] [\w.*/-]{1,255}: \[|[\w.@/-]{1,64}\] \{\")"
+    r"|\d{1,7}\] [\w.*/-]{1,255}: \[|[\w.@/-]{1,64}\] \{\""
+    rf"|{_PROGRAM}\s{{0,32}}\]\s{{1,32}}{_AHEAD})"
 )
 _BEHIND_STAMP = ("] (", "Z] ")
 """Behind the time that saw and build servers write in brackets."""

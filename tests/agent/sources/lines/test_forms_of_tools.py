@@ -117,6 +117,33 @@ OF_TWO: dict[str, Form] = {
     "supervisor-stdout": lambda at, text, n: f"pay_{n} stdout | {log4j(at, text)}",
     "turbo": lambda at, text, n: f"pay{n}:dev: {log4j(at, text)}",
     "pdsh": lambda at, text, n: f"host{n}.example.org: {log4j(at, text)}",
+    "turbo, of scoped packages": lambda at, text, n: f"@acme/pay{n}:dev: {log4j(at, text)}",
+    "nx, lerna": lambda at, text, n: f"@acme/pay{n}: {iso(at)}  INFO 1 --- [p] [main] x : {text}",
+    "pnpm -r": lambda at, text, n: f"packages/pay{n} dev: {log4j(at, text)}",
+    "node-foreman": lambda at, text, n: f"1:20:09 PM pay.{n} |  {log4j(at, text)}",
+    "goreman": lambda at, text, n: f"13:20:09 pay{n} | {log4j(at, text)}",
+    "concurrently": lambda at, text, n: f"[{n}] {log4j(at, text)}",
+    "concurrently, of names, npm-run-all, skaffold": lambda at, text, n: (
+        f"[{('worker', 'api')[n - 1]}] {log4j(at, text)}"
+    ),
+    "concurrently, of Kafka's layout": lambda at, text, n: (
+        f"[pay-{n}] [{at:%Y-%m-%d %H:%M:%S},123] INFO {text} (o.a.X)"
+    ),
+    "concurrently, of Logback's layout": lambda at, text, n: (
+        f"[pay-{n}] {at:%H:%M:%S}.123 [main] INFO o.a.X -- {text}"
+    ),
+    "concurrently, of Spark's layout": lambda at, text, n: (
+        f"[pay-{n}] {at:%y/%m/%d %H:%M:%S} INFO X: {text}"
+    ),
+    "concurrently, of java.util.logging": lambda at, text, n: (
+        f"[pay-{n}] {at:%b %d, %Y %I:%M:%S} PM org.apache.kafka.X x\n[pay-{n}] INFO: {text}"
+    ),
+    "concurrently --prefix pid": lambda at, text, n: f"[2440{n}] {log4j(at, text)}",
+    "concurrently --prefix '{time}-{pid}'": lambda at, text, n: (
+        f"2026-11-28 17:26:18.191-2440{n} {log4j(at, text)}"
+    ),
+    "go-task's, with colours": lambda at, text, n: f"[\x1b[33mpay{n}\x1b[0m] {log4j(at, text)}",
+    "process-compose": lambda at, text, n: f"[pay{n}\t] {log4j(at, text)}",
     "parallel --tag": lambda at, text, n: f"host{n}\t{log4j(at, text)}",
     "Splunk's Docker driver": lambda at, text, n: json.dumps(
         {"time": f"{at.timestamp():.6f}", "event": {"line": text, "tag": f"5a1b2c3d4e{n}"}}
@@ -307,6 +334,15 @@ def test_date_with_slashes_is_no_stream(tmp_path: Path) -> None:
 
 def test_threads_before_the_time_are_no_streams(tmp_path: Path) -> None:
     text = lines(lambda at, text: f"pool-1-thread-{at.second % 2}: {log4j(at, text)}")
+
+    assert replay(text, tmp_path) == (WANTED, {replay(lines(log4j), tmp_path)[1].pop()})
+
+
+@pytest.mark.parametrize(
+    "name", ["INFO", "kafka-thread-{}", "pool-1-worker-{}", "o.a.k.Logger{}", "KafkaClass{}"]
+)
+def test_brackets_of_a_layout_are_no_streams(name: str, tmp_path: Path) -> None:
+    text = lines(lambda at, text: f"[{name.format(at.second % 2)}] {log4j(at, text)}")
 
     assert replay(text, tmp_path) == (WANTED, {replay(lines(log4j), tmp_path)[1].pop()})
 
