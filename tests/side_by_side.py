@@ -4,7 +4,10 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 _SPARK = "tests/aggregation/spark/"
+_FORMATS = "tests/aggregation/spark/test_formats.py"
+"""Starts programs with Spark sessions of their own."""
 _LONG = (
+    _FORMATS,
     _SPARK,
     "tests/system/test_quiet_fleet.py",
     "tests/system/test_kill_spark.py",
@@ -30,7 +33,7 @@ class Lanes(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         path, _, _ = nodeid.partition("::")
-        return _SPARK if path.startswith(_SPARK) else path
+        return _SPARK if path.startswith(_SPARK) and path != _FORMATS else path
 
 
 def begin_with_the_long(items: list[pytest.Item]) -> None:

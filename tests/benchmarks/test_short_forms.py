@@ -78,6 +78,7 @@ def test_the_analysis_is_measured_beside_duckdb_and_polars(
     assert text.count("rows equal") == 3
 
 
+@pytest.mark.field
 @pytest.mark.spark
 def test_a_new_day_is_measured_alone_and_after_others() -> None:
     text = printed("report_day.py")

@@ -143,6 +143,7 @@ def test_a_module_of_ours_runs_as_a_process(programs: Path, application: Path) -
     assert printed.startswith("rebalance-agent, version ")
 
 
+@pytest.mark.field
 @pytest.mark.spark
 def test_sparks_workers_find_ours(programs: Path, application: Path, tmp_path: Path) -> None:
     spool, tables = tmp_path / "spool", tmp_path / "tables"

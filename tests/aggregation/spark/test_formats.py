@@ -53,7 +53,8 @@ def test_batches_that_come_twice_are_there_once_and_small_files_merged(
 
 
 @pytest.mark.parametrize(
-    ("kind", "stored_in"), [("delta", "file://{}/lake"), ("iceberg", "lake.kafka")]
+    ("kind", "stored_in"),
+    [("delta", "file://{}/lake"), pytest.param("iceberg", "lake.kafka", marks=pytest.mark.field)],
 )
 @pytest.mark.timeout(2000)
 def test_reader_during_a_report_never_misses_a_day_at_a_url_or_in_a_catalog(
