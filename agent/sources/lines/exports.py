@@ -25,10 +25,12 @@ from agent.sources.lines.envelope import Unwrapper, date_line
 from agent.sources.lines.line_order import HEAD_LINES, LineOrder
 from agent.sources.lines.log_file import UTF_16
 from agent.sources.lines.record_dumps import Split
+from agent.sources.lines.tied_order import find_direction, order_entries, split_entries
 from agent.sources.lines.timestamps import TimestampReader
 from agent.sources.lines.wrapped_lines import find_wrapping, join_wrapped
 
-Blocks = Iterator[tuple[bytes, float]]
+Block = tuple[bytes, float]
+Blocks = Iterator[Block]
 
 _TAIL_HEADER = re.compile(rb"(?m)^==> ([\w./-]{1,255}\.(?:log|out|txt|err|json)) <==\r?$")
 _ENTITY = re.compile(rb"&(?:#39|#x27|quot|apos|gt|lt);")
@@ -60,6 +62,8 @@ _TYPOGRAPHY = (
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD_BYTES = 1 << 20
 _COPY_BYTES = 1 << 16
+_TIED_LINES = 2_000
+"""Lines of the head that show the order of entries of one time."""
 _REVERSED_MAX_BYTES = 512 << 20
 """Longest newest-first file; a longer one is read as it is."""
 
@@ -197,7 +201,7 @@ def _named_by_header(blocks: Blocks) -> Blocks:
 
 def _in_order(blocks: Blocks, timezone: str | None) -> Blocks:
     order = LineOrder(timezone)
-    head: list[tuple[bytes, float]] = []
+    head: list[Block] = []
     size, split = 0, None
     try:
         for data, arrival_at in blocks:
@@ -216,11 +220,19 @@ def _in_order(blocks: Blocks, timezone: str | None) -> Blocks:
     if split is not None:
         yield from _lines_of_document(split, head, blocks, timezone)
         return
-    if order.is_backward:
-        yield from _reverse(head, blocks, timezone)
+    if order.is_backward or _has_ties_backward(head, order, timezone):
+        yield from _reorder(head, blocks, timezone, is_backward=order.is_backward)
         return
     yield from head
     yield from blocks
+
+
+def _has_ties_backward(head: list[Block], order: LineOrder, timezone: str | None) -> bool:
+    """Return whether the entries of one time run backwards in a log that else does not."""
+    if not order.has_ties:
+        return False
+    lines = b"".join(data for data, _ in head).split(b"\n", _TIED_LINES)[:_TIED_LINES]
+    return find_direction(split_entries(lines, timezone, head[-1][1])) < 0
 
 
 def find_first_time(head: bytes, arrival_at: float) -> float | None:
@@ -230,8 +242,10 @@ def find_first_time(head: bytes, arrival_at: float) -> float | None:
     return next((at for at in dates if at is not None), None)
 
 
-def _reverse(head: list[tuple[bytes, float]], blocks: Blocks, timezone: str | None) -> Blocks:
-    """Yield a newest-first file as one block, oldest entry first."""
+def _reorder(
+    head: list[Block], blocks: Blocks, timezone: str | None, *, is_backward: bool
+) -> Blocks:
+    """Yield a file as one block, oldest entry first."""
     pieces, size, arrival_at = [data for data, _ in head], sum(len(d) for d, _ in head), head[-1][1]
     for data, arrival_at in blocks:
         pieces.append(data)
@@ -240,22 +254,30 @@ def _reverse(head: list[tuple[bytes, float]], blocks: Blocks, timezone: str | No
             yield b"".join(pieces), arrival_at
             yield from blocks
             return
-    yield reverse_entries(b"".join(pieces), timezone, arrival_at), arrival_at
+    text = b"".join(pieces)
+    yield order_text(text, timezone, arrival_at, is_backward=is_backward), arrival_at
 
 
-def reverse_entries(text: bytes, timezone: str | None, arrival_at: float) -> bytes:
-    """Return a newest-first text with its oldest entry first; an entry begins with a time."""
-    reader, unwrapper = TimestampReader(timezone), Unwrapper(timezone)
-    entries: list[list[bytes]] = []
-    for line in text.splitlines():
-        if date_line(line, reader, unwrapper, arrival_at) is not None or not entries:
-            entries.append([])
-        entries[-1].append(line)
-    return b"".join(b"\n".join(lines) + b"\n" for lines in reversed(entries))
+def order_text(text: bytes, timezone: str | None, arrival_at: float, *, is_backward: bool) -> bytes:
+    """Return a text with its oldest entry first; an entry begins with a time."""
+    entries = split_entries(text.splitlines(), timezone, arrival_at)
+    ordered = order_entries(entries, is_backward=is_backward)
+    return b"".join(b"\n".join(lines) + b"\n" for _, lines in ordered)
+
+
+def order_lines(
+    lines: list[bytes], timezone: str | None, arrival_at: float, *, order: LineOrder
+) -> list[bytes]:
+    """Return the entries of a document, one a line, with the oldest first."""
+    if not (order.is_backward or order.has_ties):
+        return lines
+    entries = split_entries(lines, timezone, arrival_at, is_each=True)
+    ordered = order_entries(entries, is_backward=order.is_backward)
+    return [line for _, entry in ordered for line in entry]
 
 
 def _lines_of_document(
-    split: Split, head: list[tuple[bytes, float]], blocks: Blocks, timezone: str | None
+    split: Split, head: list[Block], blocks: Blocks, timezone: str | None
 ) -> Blocks:
     """Yield the entries of a document, one a line, in the order of time."""
     pieces, arrival_at = [data for data, _ in head], head[-1][1]
@@ -271,6 +293,4 @@ def _lines_of_document(
     order = LineOrder(timezone)
     order.feed(b"".join(lines[:HEAD_LINES]), arrival_at)
     order.end(arrival_at)
-    if order.is_backward:
-        lines.reverse()
-    yield b"".join(lines), arrival_at
+    yield b"".join(order_lines(lines, timezone, arrival_at, order=order)), arrival_at

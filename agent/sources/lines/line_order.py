@@ -31,6 +31,8 @@ class LineOrder:
         self._carry = b""
         self._count = 0
         self._first_at = self._last_at = self._before_at = 0.0
+        self._is_whole = True
+        """Whether each time so far is a whole second."""
         self._back = self._ahead = self._far_ahead = 0
         """Steps back and ahead; far ones lead beyond the moment."""
         self._least = _BACKWARD_STEPS
@@ -47,9 +49,14 @@ class LineOrder:
             self._take(at)
             if self._is_forward:
                 return False
-            if self._count >= HEAD_LINES and abs(at - self._first_at) >= _MOMENT_S:
+            if self._is_decided(at):
                 return self.is_backward
         return None
+
+    def _is_decided(self, at: float) -> bool:
+        """Return whether the lines are enough; many of one second have few steps."""
+        is_enough = self._count >= HEAD_LINES and abs(at - self._first_at) >= _MOMENT_S
+        return is_enough and not (self.is_doubtful and not self.is_backward)
 
     def _take(self, at: float) -> None:
         step_s = at - self._last_at if self._count else 0.0
@@ -58,6 +65,7 @@ class LineOrder:
         self._last_at, self._count = at, self._count + 1
         self._back += step_s < 0
         self._ahead += step_s > 0
+        self._is_whole = self._is_whole and at.is_integer()
         self._far_ahead += step_s >= _moment(self._before_at)
 
     @property
@@ -73,6 +81,11 @@ class LineOrder:
         self._is_burst = self._back - 3 * self._ahead >= _BURST_STEPS
         if self._first_at - self._last_at >= _SHORT_S and not self._ahead:
             self._least = _SHORT_STEPS
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether entries may have the time of the one before: there are whole seconds alone."""
+        return self._is_whole and self._count > 1
 
     @property
     def is_doubtful(self) -> bool:

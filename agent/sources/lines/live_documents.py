@@ -249,11 +249,13 @@ class LiveDocuments:
         if self._stage is _FileForm.GROWING:
             return self._cut(is_whole=True)
         if self._stage is _FileForm.BACKWARD and self._order is not None:
-            from agent.sources.lines.exports import reverse_entries  # noqa: PLC0415
+            from agent.sources.lines.exports import order_text  # noqa: PLC0415
 
             self._order.end(self._arrival_at)
             if self._order.is_backward:
-                self._held = reverse_entries(self._held, self._timezone, self._arrival_at)
+                self._held = order_text(
+                    self._held, self._timezone, self._arrival_at, is_backward=True
+                )
         if self._stage is _FileForm.FINISHED:
             from agent.sources.lines.documents import find_finished, to_lines  # noqa: PLC0415
 
@@ -306,8 +308,10 @@ class LiveDocuments:
         """Return the lines of a whole document, the oldest first."""
         if self._order is None:
             return lines
+        from agent.sources.lines.exports import order_lines  # noqa: PLC0415
+
         self._order.end(self._arrival_at)
-        return lines[::-1] if self._order.is_backward else lines
+        return order_lines(lines, self._timezone, self._arrival_at, order=self._order)
 
 
 _DOCUMENTS: "WeakSet[LiveDocuments]" = WeakSet()
