@@ -39,6 +39,9 @@ _SAME_LEAVE_S = 1.0
 _REMOVAL_S = 0.1
 """A coordinator that removes a member begins the others' rebalance within milliseconds."""
 _RETURNED = re.compile(rf"{NO_REASON_BACK} (?P<s>\d+(?:\.\d+)?) s later")
+_LEFT_JOINING = "from JOINING to PREPARE_LEAVING"
+# AbstractMembershipManager.transitionTo: the first heartbeat's response ends JOINING
+# https://github.com/apache/kafka/blob/4.1.0/clients/src/main/java/org/apache/kafka/clients/consumer/internals/AbstractMembershipManager.java
 _JOIN_BEFORE_S = 1.0
 """A client logs its join before the broker that answers it does."""
 JOINED = "joined"
@@ -415,9 +418,12 @@ def _notes(chain: Iterable[Sample]) -> tuple[Step, ...]:
 def _split_leave(whole: Segment, *, is_classic: bool) -> list[Segment]:
     """Cut an episode of a new protocol at its member's leave, which begins another rebalance.
 
-    In a classic group the rebalance that runs begins again, with one generation.
+    In a classic group the rebalance that runs begins again, with one generation. A member that
+    leaves before its first heartbeat was answered was in no rebalance.
     """
     is_new = bool(whole.steps) and whole.steps[0].code is RebalanceStatus.NEW_MEMBER
+    if is_new and _is_unanswered(whole):
+        return []
     whole = replace(whole, generations=frozenset(), is_unassigned=is_new)
     leave = whole.steps[-1] if len(whole.steps) > 1 else None
     if is_classic or leave is None or leave.code is not RebalanceStatus.USER_REQUESTED:
@@ -425,6 +431,12 @@ def _split_leave(whole: Segment, *, is_classic: bool) -> list[Segment]:
     before = replace(whole, ended_at=leave.at, steps=whole.steps[:-1], outcome=None)
     steps = (replace(leave, masked=False),)
     return [before, replace(whole, started_at=leave.at, steps=steps, is_exit=True, joins=())]
+
+
+def _is_unanswered(left: Segment) -> bool:
+    """Check for a leave out of JOINING in a client's log, and nothing on the wire."""
+    is_joining = _LEFT_JOINING in (left.steps[-1].reason or "")
+    return is_joining and len({step.source for step in left.steps}) == 1
 
 
 def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:

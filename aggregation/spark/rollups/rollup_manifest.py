@@ -34,7 +34,7 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Records in the tables that a final batch does not count."""
 
 
-LAYOUT = 11
+LAYOUT = 12
 """Since 1 there are incidents, planned and unplanned apart; since 2 what no setting saves.
 
 Since 3 a member that several agents see counts once, times of wrong clocks are corrected, and a
@@ -45,7 +45,8 @@ an outage of an agent makes no crash, and restarts have their session timeout. S
 an admin, expiries and returns of new protocols, and failed Streams applications have their cause,
 and a member that is back after a departure's time is a new one. Since 11 converted groups keep
 their classic rebalances, a join without a sync and the end of a static member's session have their
-cause, and a partition that somebody had before is no new one.
+cause, and a partition that somebody had before is no new one. Since 12 a member that left before
+its first heartbeat was answered was in no rebalance, and an address that others name is a machine.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

@@ -1042,6 +1042,26 @@ class TestKinds:
 
         assert names(found) == ["a"]
 
+    def test_member_whose_first_heartbeat_had_no_answer_was_in_no_rebalance(self) -> None:
+        """Java's log: it goes from JOINING to PREPARE_LEAVING. The others rebalance for c."""
+        a, b, c = (replace(each, group_type="share") for each in (A, B, C))
+        unanswered = "transitioned from JOINING to PREPARE_LEAVING"
+
+        def moves(left_at: float, joins: SourceKind = SourceKind.LOGS) -> list[tuple[K, list[str]]]:
+            written = records(
+                *(raised(2, 0.0, a), signal(SignalKind.SYNC, 0.5, a, generation=1)),
+                *(left(20.0, a), raised(2, 21.0, b), left(left_at, b, unanswered)),
+                *(raised(2, 60.5, c), signal(SignalKind.SYNC, 62.5, c, generation=2)),
+            )
+            join = next(record for record in written if record.client_id == "b")
+            seen = [replace(join, source=joins.value) if r is join else r for r in written]
+            return kinds(analyze(seen).incidents[1:])
+
+        never_in = [(K.MEMBER_LEFT, ["a"]), (K.MEMBER_JOINED, ["c"])]
+        assert moves(22.5) == never_in
+        assert moves(60.9) == never_in
+        assert (K.MEMBER_JOINED, ["b"]) in moves(22.5, SourceKind.WIRE)
+
     def test_process_that_finds_its_poll_interval_expired_behind_its_session(self) -> None:
         """It goes on as another member does: its own rounds are in two rebalances."""
         a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
