@@ -79,6 +79,18 @@ class Position(msgspec.Struct, forbid_unknown_fields=True):
     offsets: dict[_Offset, _Offset] = {}
 
 
+@dataclass(slots=True)
+class Batch:
+    """Numbers of the lines that are applied together."""
+
+    begin: int
+    """The highest number of all batches before it."""
+    last: int
+    """The highest number so far."""
+    numbers: set[int] = field(default_factory=set)
+    """Those taken of this batch."""
+
+
 class PushReceiver:
     """A source that reads other agents' pushes."""
 
@@ -207,25 +219,28 @@ class PushReceiver:
         """Apply and return the new records of an agent's lines."""
         self._fleet.record_contact(spool, now)
         self.health.read_bytes += len(lines)
-        seq, taken = self._seqs.pop(spool, 0), list[Sample]()
+        seq = self._seqs.pop(spool, 0)
+        batch, taken = Batch(seq, seq), list[Sample]()
         reached_at = 0.0 if lines else now  # an empty push means that nothing is left to send
         for line in lines.splitlines():
             try:
                 record, clipped = clip_record(decode(line))
             except ValueError:
-                seq = self._pass_over(line, seq)
+                batch.last = self._pass_over(line, batch.last)
                 continue
             if clipped:
                 errors = self.health.errors
                 errors["name_clipped"] = errors.get("name_clipped", 0) + clipped
             reached_at = parse_time(record.ts)
-            if self._is_new(spool, record, seq):
-                seq = max(seq, record.seq)
+            if self._is_new(spool, record, batch):
+                batch.last = max(batch.last, record.seq)
+                batch.numbers.add(record.seq)
                 taken.append(record)
                 self._fleet.apply(spool, record)
-        self._seqs[spool] = seq  # the newest is last
+        self._seqs[spool] = batch.last  # the newest is last
         if taken:
-            self._ids.setdefault(spool, {})[taken[-1].seq] = taken[-1].id
+            newest = max(taken, key=lambda each: each.seq)
+            self._ids.setdefault(spool, {})[newest.seq] = newest.id
         self._advance_watermark(spool, now, reached_at)
         while len(self._seqs) > MAX_SPOOLS:
             oldest = next(iter(self._seqs))
@@ -237,10 +252,10 @@ class PushReceiver:
         self.health.signals += len(taken)
         return taken
 
-    def _is_new(self, spool: str, record: Sample, last: int) -> bool:
-        """Whether a record was not received before; ``last`` is the highest number so far."""
+    def _is_new(self, spool: str, record: Sample, batch: Batch) -> bool:
+        """Whether a record was not received before; within a batch the numbers need not rise."""
         del spool
-        return record.seq > last
+        return record.seq > batch.begin and record.seq not in batch.numbers
 
     def _pass_over(self, line: bytes, seq: int) -> int:
         """Count a record that cannot be read; return the number that is reached with it."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agent.hub.push_receiver import MAX_SPOOLS, Position, PushReceiver, with_spool
+from agent.hub.push_receiver import MAX_SPOOLS, Batch, Position, PushReceiver, with_spool
 from agent.sources.base import Detach, Emit
 from metrics.model.names import clip_name
 from metrics.model.sample import MALFORMED, Sample, Scope
@@ -83,14 +83,14 @@ class TopicReceiver(PushReceiver):
         """Answer as `PushReceiver` does; before the topic's end all agents are pending."""
         return not self.health.up or super().is_pending(agent, until, now)
 
-    def _is_new(self, spool: str, record: Sample, last: int) -> bool:
+    def _is_new(self, spool: str, record: Sample, batch: Batch) -> bool:
         """Whether a record was not received before.
 
         One agent's numbers rise within a partition, so an unknown one behind the last is another's.
         """
         numbered = spool, record.seq
         ids = self._known.get(numbered, ())
-        is_known, is_behind = record.id in ids, record.seq <= last
+        is_known, is_behind = record.id in ids, record.seq <= batch.last
         if is_behind and not is_known and record.seq > self._floors.get(spool, 0):
             self._count_copy(spool)
         if is_known or (is_behind and spool not in self._copied):

@@ -85,6 +85,23 @@ def test_what_comes_again_is_not_taken_again(hub: Hub) -> None:
     assert hub.seqs == [1, 2, 3, 4, 5]
 
 
+def test_lower_number_behind_a_higher_one_in_a_batch_is_taken(hub: Hub) -> None:
+    """All of a batch are acknowledged by the highest number."""
+    first, *_, fourth, fifth = RECORDS
+
+    assert hub.push(first, *RECORDS[2:], RECORDS[1]) == {"seq": 5}
+    assert hub.seqs == [1, 3, 4, 5, 2]
+    assert hub.push(*RECORDS) == {"seq": 5}
+    assert hub.push(fifth, fourth, fourth, X_After="3") == {"seq": 5}
+    assert hub.seqs == [1, 3, 4, 5, 2]
+    assert hub.ask("GET").json() == {"seq": 5, "id": fifth.id}
+
+
+def test_number_that_is_repeated_in_a_batch_is_taken_once(hub: Hub) -> None:
+    assert hub.push(RECORDS[2], RECORDS[0], RECORDS[0], RECORDS[2]) == {"seq": 3}
+    assert hub.seqs == [3, 1]
+
+
 def test_spools_are_counted_apart(hub: Hub) -> None:
     hub.push(*RECORDS)
 
