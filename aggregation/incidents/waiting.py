@@ -97,12 +97,11 @@ def _after_a_gap(ready: dict[MemberRef, float]) -> Iterator[Wait]:
 def _first_joins(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
     """Return the time of each member's first join (Unix seconds); empty if one was not seen."""
     rounds = [segment for segment in rebalance.round.consumers if not segment.is_exit]
-    if not all(segment.joins for segment in rounds):
-        return {}
     first: dict[MemberRef, float] = {}
     for segment in rounds:
-        first.setdefault(segment.member, segment.joins[0])
-    return first
+        for at in segment.joins[:1]:
+            first.setdefault(segment.member, at)
+    return first if all(segment.member in first for segment in rounds) else {}
 
 
 def _ready(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
@@ -149,10 +148,10 @@ def find_vain_wait(rebalance: ExplainedRebalance) -> tuple[float, float] | None:
     """Return the span (Unix seconds) of a wait for absent members, until they expired.
 
     No source shows their departure. After the coordinator has removed them, the others get their
-    assignment or join again.
+    assignment or join again. If all of these are lost or gone, nobody has waited.
     """
     ready = _ready(rebalance)
-    if not (rebalance.absent and ready):
+    if not (rebalance.absent and ready and _may_have_ended(rebalance)):
         return None
     joined_at = max(_first_joins(rebalance).values(), default=float("inf"))
     later = [
@@ -162,6 +161,12 @@ def find_vain_wait(rebalance: ExplainedRebalance) -> tuple[float, float] | None:
     if later and not rebalance.round.is_open:
         since, until = joined_at, min(later)
     return (since, until) if until - since >= MIN_WAIT_S else None
+
+
+def _may_have_ended(rebalance: ExplainedRebalance) -> bool:
+    """Check that a rebalance is open, or that a member of it got an assignment."""
+    ended = (segment.outcome is Outcome.SYNCED for segment in rebalance.round.consumers)
+    return rebalance.round.is_open or any(ended)
 
 
 def _revoking(rebalance: ExplainedRebalance) -> list[Wait]:

@@ -28,7 +28,7 @@ from aggregation.live.fleet_member import (
     hand_over,
     is_back,
 )
-from aggregation.live.member_names import MemberName, find_moved
+from aggregation.live.member_names import MemberName, find_moved, find_unconfirmed
 from metrics.model.sample import Sample, SampleKind, Scope, parse_time
 from metrics.model.snapshot import GroupKey, MemberRow, StatusCounts
 from metrics.model.status import RebalanceStatus
@@ -120,11 +120,11 @@ class Fleet:
     def rows(self, scope: Scope, now: float) -> Iterator[MemberRow]:
         """Return the members of live agents; evict those that left long ago."""
         self._evict(now)
-        moved = self._find_moved()
+        over = self._find_over(now)
         for of_scope, name, parts in self._index.members():
-            shown = [(key, row) for key, row in parts if self._is_shown(key, row, now)]
+            shown = self._list_shown(parts, over, now)
             if of_scope == scope and shown and not self._has_left(parts, now):
-                yield self._member_row(name, shown, moved, now)
+                yield self._member_row(name, shown, over, now)
 
     def groups(self) -> tuple[GroupKey, ...]:
         """Return every group seen so far."""
@@ -141,24 +141,44 @@ class Fleet:
 
     def unseen(self, now: float) -> frozenset[tuple[str, str]]:
         """Return cluster and name of groups with a member that no live agent shows now."""
+        over = self._find_over(now)
         return frozenset(
             (name.cluster, name.group)
             for _, name, parts in self._index.members()
             if find_left_at(row for _, row in parts) is None
-            and not any(self._is_shown(key, row, now) for key, row in parts)
+            and not self._list_shown(parts, over, now)
         )
 
-    def _find_moved(self) -> Container[tuple[str, str]]:
-        """Return spool and name of each episode of a broker's log that others have seen end."""
+    def _find_over(self, now: float) -> Container[tuple[str, str]]:
+        """Return spool and name of each open episode that another agent has seen end, or lost."""
         found: set[tuple[str, str]] = set()
         for group in self._index.groups():
             rows = group.rows.items()
             if any(row.open and row.source in BROKER_SOURCES for _, row in rows):
                 found |= find_moved(rows, group.names)
+            if any(row.lost_at is not None for _, row in rows) and any(row.open for _, row in rows):
+                found |= find_unconfirmed(rows, group.names, now)
         return found
 
-    def _is_shown(self, key: FleetMemberKey, row: FleetMember, now: float) -> bool:
-        return row.known and now < self._contact_at.get(key.spool, -inf) + SILENT_S
+    def _list_shown(
+        self, parts: Sequence[FleetRow], over: Container[tuple[str, str]], now: float
+    ) -> Sequence[FleetRow]:
+        """Return the rows of a member whose agents live and know its status.
+
+        Without a status that is lost nothing is known. If an agent has lost it, neither does the
+        row count that the agent had under the member's earlier labels.
+        """
+        lost = {key.spool: row.lost_at for key, row in parts if row.lost_at is not None}
+        return [
+            (key, row)
+            for key, row in parts
+            if row.known
+            and now < self._contact_at.get(key.spool, -inf) + SILENT_S
+            and (row.seen_at or inf) >= (lost.get(key.spool) or -inf)
+            and (
+                not lost or not row.open or any((key.spool, each) not in over for each in row.open)
+            )
+        ]
 
     def _get_or_create(self, spool: str, record: Sample) -> FleetRow:
         key = FleetMemberKey(
@@ -272,19 +292,19 @@ class Fleet:
         self,
         name: MemberName,
         parts: Sequence[FleetRow],
-        moved: Container[tuple[str, str]],
+        over: Container[tuple[str, str]],
         now: float,
     ) -> MemberRow:
         """Return a member's row: the max of what its agents show."""
         rows = [row for _, row in parts]
         left_at = find_left_at(rows)
-        over = {episode for row in rows for episode in row.ended}
+        ended_ids = {episode for row in rows for episode in row.ended}
         open_ones = [
             held
             for key, row in parts
             for episode, held in row.open.items()
-            if episode not in over
-            if (key.spool, episode) not in moved and not _is_over(row, held, left_at)
+            if episode not in ended_ids
+            if (key.spool, episode) not in over and not _is_over(row, held, left_at)
         ]
         removed = find_removed(rows)
         stale_s = self._config.stale_after_s

@@ -6,6 +6,7 @@ from sys import intern
 from typing import NamedTuple
 
 from aggregation.rebalances.segments import is_unexplained
+from aggregation.rebalances.unconfirmed import is_confirmation, shows_validity
 from metrics.model.sample import Outcome, Sample, SampleKind
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import PeakWindow, add_to_window
@@ -85,6 +86,12 @@ class FleetMember:
     """That of its last end; None: the end needed none."""
     ended: tuple[str, ...] = ()
     """Its last ended episodes, the latest first. Other agents may still report them as open."""
+    confirmed_at: float = 0.0
+    """Time of its last record that confirms a status."""
+    lost_at: float | None = None
+    """Time at which its agent lost a status that nothing had confirmed; None: it is known again."""
+    lost_status: OpenEpisode | None = None
+    """That status, by its last confirmation."""
     attributes: dict[str, str] = field(default_factory=dict)
     """Last values of its `_ATTRIBUTES`."""
     synced_at: float = 0.0
@@ -104,6 +111,8 @@ def apply_record(row: FleetMember, record: Sample, at: float, heard_at: float) -
     """
     before = row.source, row.ids
     left_at, active_at = row.left_at, row.active_at
+    if is_confirmation(record):
+        row.confirmed_at, row.lost_at, row.lost_status = at, None, None
     _apply(row, record, at)
     if row.active_at != active_at:
         row.active_heard = heard_at
@@ -127,8 +136,7 @@ def _apply(row: FleetMember, record: Sample, at: float) -> None:
         case SampleKind.TRANSITION:
             _move(row, record, at)
         case SampleKind.LOST:
-            row.open.pop(record.episode or "", None)
-            row.known, row.reason = bool(row.open), None
+            _lose(row, record, at)
         case SampleKind.SAMPLE:
             _confirm(row, record, at)
         case SampleKind.SIGNAL:
@@ -139,6 +147,13 @@ def _apply(row: FleetMember, record: Sample, at: float) -> None:
         row.active_at, row.left_at, row.removed = at, None, None
     if is_unexplained(record.reason) and record.generation is not None:
         row.synced_at, row.synced_in = at, record.generation
+
+
+def _lose(row: FleetMember, record: Sample, at: float) -> None:
+    held = row.open.pop(record.episode or "", None)
+    row.known, row.reason = bool(row.open), None
+    if held is not None and shows_validity(record):
+        row.lost_at, row.lost_status = at, held._replace(since_at=row.confirmed_at)
 
 
 def _note_attribute(row: FleetMember, record: Sample) -> None:

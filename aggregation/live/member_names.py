@@ -13,10 +13,20 @@ from msgspec.structs import replace
 from aggregation.live.fleet_member import SAMPLED_S, FleetMember, FleetMemberKey
 from aggregation.rebalances.identities import unify_identities
 from aggregation.rebalances.moved_groups import end_moved_episodes
-from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time
+from aggregation.rebalances.unconfirmed import end_unconfirmed_episodes
+from metrics.model.sample import (
+    NOT_CONFIRMED,
+    Outcome,
+    Sample,
+    SampleKind,
+    Scope,
+    format_time,
+)
 from metrics.model.signals import streams_thread
 
 _Row = tuple[FleetMemberKey, FleetMember]
+_LOST = "lost"
+"""Name of a lost episode: that of an agent is hexadecimal."""
 
 
 class MemberName(NamedTuple):
@@ -118,6 +128,21 @@ def find_moved(
     }
 
 
+def find_unconfirmed(
+    rows: Iterable[_Row], names: Mapping[FleetMemberKey, MemberName], now: float
+) -> set[tuple[str, str]]:
+    """Return spool and name of each episode that another agent of its member has lost.
+
+    ``now`` is Unix seconds.
+    """
+    records = [record for key, row in rows for record in _list_confirmations(key, row, names)]
+    return {
+        (record.agent, record.episode or "")
+        for record in end_unconfirmed_episodes(records, now)
+        if record.kind is SampleKind.LOST and record.reason != NOT_CONFIRMED
+    }
+
+
 def _list_samples(key: FleetMemberKey, row: FleetMember, latest_at: float) -> Iterator[Sample]:
     """Yield a sample for each member id, and one of the time at which the row began.
 
@@ -136,9 +161,7 @@ def _list_moves(
     key: FleetMemberKey, row: FleetMember, names: Mapping[FleetMemberKey, MemberName]
 ) -> Iterator[Sample]:
     """Yield the last move of each open episode, and the last assignment."""
-    own = _make_record(key, row)
-    labels = names.get(key, own_name(key))._asdict()
-    named = replace(own, **labels | {"group_instance_id": labels["group_instance_id"] or None})
+    named = _make_named(key, row, names)
     for episode, held in row.open.items():
         yield replace(
             named,
@@ -157,6 +180,31 @@ def _list_moves(
             outcome=Outcome.SYNCED,
             generation=row.synced_in,
         )
+
+
+def _list_confirmations(
+    key: FleetMemberKey, row: FleetMember, names: Mapping[FleetMemberKey, MemberName]
+) -> Iterator[Sample]:
+    """Yield the last confirmation, the last move of each open episode, and what was lost."""
+    own = replace(_make_named(key, row, names), kind=SampleKind.TRANSITION, reason=None)
+    held = dict(row.open) if row.lost_status is None else row.open | {_LOST: row.lost_status}
+    for episode, each in held.items():
+        ts = format_time(each.since_at)
+        yield replace(own, ts=ts, episode=episode, to=int(each.status))
+    if row.confirmed_at:
+        yield replace(own, kind=SampleKind.SIGNAL, ts=format_time(row.confirmed_at))
+    if row.lost_at is not None:
+        lost = replace(own, kind=SampleKind.LOST, ts=format_time(row.lost_at), episode=_LOST)
+        yield replace(lost, reason=NOT_CONFIRMED)
+
+
+def _make_named(
+    key: FleetMemberKey, row: FleetMember, names: Mapping[FleetMemberKey, MemberName]
+) -> Sample:
+    """Return a periodic sample of a row, with the name that all agents have for its member."""
+    labels = names.get(key, own_name(key))._asdict()
+    labels["group_instance_id"] = labels["group_instance_id"] or None
+    return replace(_make_record(key, row), **labels)
 
 
 def _make_record(key: FleetMemberKey, row: FleetMember) -> Sample:

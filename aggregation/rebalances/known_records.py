@@ -12,6 +12,7 @@ from aggregation.rebalances.identities import unify_identities
 from aggregation.rebalances.lost_episodes import end_lost_episodes
 from aggregation.rebalances.moved_groups import end_moved_episodes
 from aggregation.rebalances.silences import Silences, read_silences
+from aggregation.rebalances.unconfirmed import end_unconfirmed_episodes
 from aggregation.rebalances.wrong_times import correct_wrong_times
 from metrics.model.sample import Sample, parse_time
 
@@ -54,7 +55,7 @@ def prepare_records(
     heard = last_heard(steady.records, watermark)
     now = max(heard.values(), default=0.0) if now is None else now
     ended = end_moved_episodes(correct_wrong_times(steady.records))
-    known = end_lost_episodes(ended, heard, now)
+    known = end_lost_episodes(end_unconfirmed_episodes(ended, now), heard, now)
     return KnownRecords(known, heard, now, silences, steady.steps, steady.doubts)
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from metrics.model.sample import (
     NO_REASON_BACK,
+    REMOVED_AND_ENDED,
     UNEXPLAINED,
     Outcome,
     Sample,
@@ -354,8 +355,10 @@ def _cut(chain: list[Sample], now: float) -> list[Segment]:
         return _split_drop(whole, dropped)
     if last.outcome is Outcome.LEFT:
         return _split_leave(whole, is_classic=last.group_type == "classic")
-    is_next = not is_open and _is_next(moves[0].generation, last.generation)
-    return [whole] if is_next else _split_removal(whole)
+    is_synced = last.outcome is Outcome.SYNCED
+    is_next = is_synced and _is_next(moves[0].generation, last.generation)
+    is_gone = last.kind is SampleKind.LOST or last.reason == REMOVED_AND_ENDED
+    return [whole] if is_next else _split_removal(whole, is_gone=is_gone)
 
 
 def _is_next(before: int | None, after: int | None) -> bool:
@@ -363,20 +366,23 @@ def _is_next(before: int | None, after: int | None) -> bool:
     return before is not None and after is not None and after <= before + 1
 
 
-def _split_removal(whole: Segment) -> list[Segment]:
+def _split_removal(whole: Segment, *, is_gone: bool) -> list[Segment]:
     """Cut an episode at the coordinator's removal of the member, if another source reports its end.
 
     The others' rebalance may be over without it: a member that is frozen or dead stays at its
-    status. Where only a broker reports the member, its log ends the episode at their sync.
+    status. One that ``is_gone`` by the end of that never came back. Where only a broker reports
+    the member, its log ends the episode at their sync.
     """
     removal = next((step for step in whole.steps if _is_removal(step)), None)
-    if removal is None or (whole.source in BROKER_SOURCES and not whole.is_open):
+    is_ended = not whole.is_open and not is_gone
+    if removal is None or (whole.source in BROKER_SOURCES and is_ended):
         return [whole]
     after = tuple(s for s in whole.steps if s.at >= removal.at and s.source not in BROKER_SOURCES)
     joins = tuple(at for at in whole.joins if at >= removal.at)
-    if not whole.is_open and not (after or joins):
+    if is_ended and not (after or joins):
         return [whole]
-    back_at = min([*joins, *(step.at for step in after)], default=None)
+    returns = [] if is_gone else [*joins, *(step.at for step in after)]
+    back_at = min(returns, default=None)
     went = replace(
         whole,
         ended_at=min(whole.ended_at if back_at is None else back_at, removal.at + _REMOVAL_S),

@@ -31,6 +31,12 @@ NO_REASON_BACK = "no reason given, back"
 """First words of the signal of a return from a leave without a reason; the seconds follow."""
 DUPLICATE = "another source reports it too"
 """Reason of the ``lost`` that ends the duplicate of another source's episode."""
+REMOVED_AND_ENDED = "no member any more, and its source has ended"
+"""Reason of the end of a member that its coordinator has removed, and that is dead since."""
+NOT_CONFIRMED = "not confirmed"
+"""Reason of the ``lost`` that ends a status that no source has confirmed in time."""
+NOT_WATCHED = "not confirmed since its source began again"
+"""The same, where the source may have missed the confirmations."""
 
 
 class SampleKind(StrEnum):

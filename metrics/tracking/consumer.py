@@ -14,7 +14,7 @@ from metrics.model.status import RebalanceStatus
 from metrics.model.transition import stale_at
 from metrics.tracking.duplicates import Observation
 from metrics.tracking.source_traits import TRAITS
-from metrics.tracking.status_track import Track
+from metrics.tracking.status_track import Provenance, Track
 
 NONE = RebalanceStatus.NONE
 
@@ -140,6 +140,9 @@ class Consumer(
     pending_until: float | None = None
     """Time until which all reports of brokers wait for the member's own source."""
 
+    removed_by: Provenance | None = None
+    """A broker's report that it has removed the member, which has reported no move since."""
+
     def __post_init__(self) -> None:
         """Share equal parts, to save memory: a loaded checkpoint has separate equal strings."""
         if self.views:
@@ -166,6 +169,16 @@ class Consumer(
     def is_broker_only(self) -> bool:
         """Only brokers report it; they may call it by another of its ids."""
         return all(TRAITS[view.source].is_broker for view in self.views)
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether its coordinator has removed it, and it has not come back."""
+        return self.removed_by is not None
+
+    @property
+    def has_own_source(self) -> bool:
+        """Whether a source of the member itself is alive, other than brokers."""
+        return any(view.attached and not TRAITS[view.source].is_broker for view in self.views)
 
     @property
     def is_awaited(self) -> bool:

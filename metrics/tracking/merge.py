@@ -30,6 +30,7 @@ from metrics.tracking.duplicates import (
 from metrics.tracking.group_durations import GroupDurations
 from metrics.tracking.ordering import earliest_at, outstanding_ends
 from metrics.tracking.source_traits import TRAITS
+from metrics.tracking.status_track import Provenance
 from metrics.tracking.streams_instances import StreamsInstances
 from metrics.tracking.transitions import Transitions
 from metrics.tracking.verdicts import PENDING_S, Decision, Verdict, judge
@@ -59,6 +60,8 @@ class SourceMerger:
         if not consumer.is_awaited:
             consumer.pending_until = None
             consumer.record_progress(signal)
+        if signal.kind not in NEUTRAL_KINDS and not TRAITS[signal.source].is_broker:
+            consumer.removed_by = None
         out = self._act(consumer, signal, judge(consumer, signal, TRAITS[signal.source]))
         if signal.kind not in NEUTRAL_KINDS and self._is_pending_decided(consumer):
             out += self.release(consumer)
@@ -130,9 +133,16 @@ class SourceMerger:
             case Verdict.IGNORE:
                 if decision.is_late:
                     self._observe(consumer, signal, decision)
+                elif signal.kind is SignalKind.FAIL:
+                    self._note_removal(consumer, signal)
                 return []
             case _:
                 assert_never(decision.verdict)
+
+    def _note_removal(self, consumer: Consumer, signal: Signal) -> None:
+        if consumer.track.status is RebalanceStatus.UNKNOWN_MEMBER:
+            origin = signal.member.origin
+            consumer.removed_by = Provenance(signal.at, signal.source, origin)
 
     def _observe(self, consumer: Consumer, signal: Signal, decision: Decision) -> None:
         """Mark observations that another source has reported as well; remember first reports."""

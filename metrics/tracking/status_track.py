@@ -125,6 +125,8 @@ class Track(
     """Time at which its coordinator removed it; None when the member is back."""
     is_muted: bool = False
     """See `Signal.is_muted`, of the last one."""
+    is_watched: bool = True
+    """False where a source has begun again since the last confirmation: it may have missed one."""
     episode: str | None = None
     episode_at: float = 0.0
     highest: RebalanceStatus = NONE
@@ -187,7 +189,7 @@ class Track(
 
     def confirm(self, at: float) -> None:
         """Note that a source has confirmed the status; times never run back."""
-        self.confirmed_at = max(self.confirmed_at, at)
+        self.confirmed_at, self.is_watched = max(self.confirmed_at, at), True
 
     def end(self, at: float) -> None:
         """Record the end of a rebalance, whether it moves the status or not."""

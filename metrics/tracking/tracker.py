@@ -185,6 +185,9 @@ class Tracker:
         Their sources have started again and know no connections: they would never report the end.
         """
         self._awaited, self._awaited_until = self._find_origins(is_awaited), at + AWAIT_S
+        for origin in self._awaited:
+            for consumer in self._members.of_origin(origin):
+                consumer.track.is_watched = False
 
     def sample(self, deadline: float, interval_s: float) -> list[Sample]:
         """Return the periodic samples of ``deadline`` (Unix seconds)."""
@@ -245,10 +248,13 @@ class Tracker:
         """Detach an origin; without ``has_watched`` silence is no sign of a dead process."""
         out: list[Sample] = []
         for consumer in self._members.of_origin(origin):
-            is_silent = has_watched and consumer.track.confirmed_at < at - _SILENT_S
+            is_silent = consumer.is_removed or consumer.track.confirmed_at < at - _SILENT_S
+            is_silent = is_silent and has_watched
             consumer.detach(origin, is_silent=is_silent)
             if consumer.track.left_at is None and not consumer.sees_requests:
                 out += record_end(consumer.track, at)
+            if consumer.removed_by is not None and not consumer.has_own_source:
+                out += self._transitions.end_removed(consumer, consumer.removed_by, at)
             if consumer.is_attached:
                 continue
             if consumer.pending:

@@ -7,6 +7,9 @@ from collections import Counter
 from typing import assert_never
 
 from metrics.model.sample import (
+    NOT_CONFIRMED,
+    NOT_WATCHED,
+    REMOVED_AND_ENDED,
     UNEXPLAINED,
     Outcome,
     Sample,
@@ -20,7 +23,7 @@ from metrics.model.transition import transition
 from metrics.tracking.consumer import Consumer
 from metrics.tracking.group_durations import GroupDurations
 from metrics.tracking.source_traits import TRAITS
-from metrics.tracking.status_track import StatusConfig, Track
+from metrics.tracking.status_track import Provenance, StatusConfig, Track
 from metrics.tracking.streams_instances import StreamsInstances
 
 NONE = RebalanceStatus.NONE
@@ -71,6 +74,19 @@ class Transitions:
         out = self._refuse(consumer, signal)
         return out + self._settle(consumer, signal, Outcome.FAILED)
 
+    def end_removed(self, consumer: Consumer, by: Provenance, at: float) -> list[Sample]:
+        """End the status of a member that its coordinator removed, and whose sources have ended."""
+        consumer.removed_by = None
+        consumer.track.set_reporter(by.source, by.origin, at)
+        signal = Signal(
+            kind=SignalKind.FAIL,
+            at=at,
+            member=consumer.track.member,
+            source=by.source,
+            reason=REMOVED_AND_ENDED,
+        )
+        return self._fail(consumer, signal)
+
     def note(
         self,
         track: Track,
@@ -108,12 +124,13 @@ class Transitions:
         track, streams, out = consumer.track, consumer.streams_follow_up, list[Sample]()
         if track.status is NONE and streams.status is NONE:
             return out
+        reason = NOT_CONFIRMED if track.is_watched else NOT_WATCHED
         stale = track.stale_at(self._config)
         if stale is not None and stale <= now:
-            out = self.lose(consumer, stale, "not confirmed")
+            out = self.lose(consumer, stale, reason)
         stale = streams.stale_at(track.confirmed_at, self._config.stale_after(track.member))
         if stale is not None and stale <= now:
-            out += self.lose_follow_up(consumer, stale, "not confirmed")
+            out += self.lose_follow_up(consumer, stale, reason)
         return out
 
     def lose_all(self, consumer: Consumer, at: float, reason: str) -> list[Sample]:
@@ -211,6 +228,7 @@ class Transitions:
     def _end(self, track: Track, signal: Signal, outcome: Outcome) -> list[Sample]:
         track.end(signal.at)
         if track.status is NONE:
+            track.joined_at = None  # of this rebalance, not of the next one
             return []
         sample = track.move(NONE, signal.at, signal.reason, outcome)
         self._durations.observe(track.group_key, track.since_at - track.episode_at)

@@ -46,7 +46,8 @@ an admin, expiries and returns of new protocols, and failed Streams applications
 and a member that is back after a departure's time is a new one. Since 11 converted groups keep
 their classic rebalances, a join without a sync and the end of a static member's session have their
 cause, and a partition that somebody had before is no new one. Since 12 a member that left before
-its first heartbeat was answered was in no rebalance, and an address that others name is a machine.
+its first heartbeat was answered was in no rebalance, an address that others name is a machine, and
+a status that one agent of a member has lost is lost for all.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

@@ -290,7 +290,7 @@ def test_state_of_an_earlier_release_is_read() -> None:
     members = after(got(raised(8, 10.0), synced(11.0), raised(2, 12.0), left(12.5, C2)), 13.0)
     saved = msgspec.json.decode(msgspec.json.encode(members.state()))
     new = {"source", "ids", "active_at", "seen_at", "first_at", "removed", "synced_at", "synced_in"}
-    new |= {"reason", "attributes", "ended"}
+    new |= {"reason", "attributes", "ended", "confirmed_at", "lost_at", "lost_status"}
     for _, row in saved["rows"]:
         row["open"] = {name: held[:3] for name, held in row["open"].items()}
         for name in new:

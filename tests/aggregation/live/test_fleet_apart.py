@@ -22,6 +22,8 @@ AFTER_S = 900.0
 """Seconds of silence after the last line."""
 BRIEF_S = 4
 """Two sources show one move some seconds apart."""
+SAMPLED_S = 16
+"""A hub learns from an agent's next samples that the agent has forgotten a dead member."""
 
 Arrivals = list[tuple[float, Sample]]
 """Records and the times at which an agent makes them (Unix seconds)."""
@@ -87,7 +89,8 @@ def list_differences(one: list[dict[str, object]], other: list[dict[str, object]
         pairs = [(a.get(name), b.get(name)) for a, b in zip(one, other, strict=True)]
         for second, pair in enumerate([*pairs, (None, None)]):
             if pair != before:
-                if before is not None and before[0] != before[1] and second - since > BRIEF_S:
+                brief_s = SAMPLED_S if before == (0, 3) else BRIEF_S
+                if before is not None and before[0] != before[1] and second - since > brief_s:
                     found.append(f"{name}: {before[0]}, apart {before[1]}, {since} to {second} s")
                 since, before = second, pair
     return found

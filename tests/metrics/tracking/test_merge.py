@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from metrics.model.sample import Outcome, Sample, SampleKind, Scope
+from metrics.model.sample import REMOVED_AND_ENDED, Outcome, Sample, SampleKind, Scope
 from metrics.model.signals import FollowUp, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus as Status
 from metrics.tracking.status_track import StatusConfig
@@ -20,6 +20,7 @@ from tests.metrics.given import C1, codes, demand, joined, of_kind, raised, run,
 LOGS, WIRE = SourceKind.LOGS, SourceKind.WIRE
 LOG = replace(C1, member_id="c1-u", host="pod-1", software=None)
 ADDRESS = replace(LOG, origin="10.0.0.5:40000", host="10.0.0.5", software="apache-kafka-java 3.9")
+BROKERS = replace(LOG, origin="broker_log:g/c1#0", host="")
 STATS = replace(C1, origin="stats.sock#rdkafka#consumer-1")
 BY_LOOKS = SourceKind.STATS
 CONFIG = StatusConfig()
@@ -684,6 +685,30 @@ class TestRemoval:
 
     def test_member_that_only_the_broker_tells_of_is(self, tracker: Tracker) -> None:
         assert codes(run(tracker, self.REMOVED, self.DONE)) == [3, 0]
+
+    def test_member_whose_connections_end_is_done_with(self, tracker: Tracker) -> None:
+        """It was killed: its log is there for ever, and shows nothing of it."""
+        run(tracker, signal(SignalKind.SEEN, 1.0, LOG), wire(SignalKind.SEEN, 1.0))
+        removed = replace(self.REMOVED, member=BROKERS), replace(self.DONE, member=BROKERS)
+        run(tracker, *removed)
+
+        (end,) = tracker.detach(ADDRESS.origin, 15.0)
+
+        assert (end.to, end.outcome, end.reason) == (0, Outcome.FAILED, REMOVED_AND_ENDED)
+        assert tracker.advance(14.0 + CONFIG.forget_after_s) == []
+        assert len(tracker.snapshot(16.0).consumers) == 1
+        tracker.advance(15.0 + CONFIG.forget_after_s)
+        assert tracker.snapshot(16.0 + CONFIG.forget_after_s).consumers == ()
+
+    def test_member_that_is_back_before_its_old_connection_ends_goes_on(
+        self, tracker: Tracker
+    ) -> None:
+        run(tracker, signal(SignalKind.SEEN, 1.0, LOG), wire(SignalKind.SEEN, 1.0))
+        run(tracker, replace(self.REMOVED, member=BROKERS), replace(self.DONE, member=BROKERS))
+        run(tracker, raised(3, 14.0, LOG))
+
+        assert tracker.detach(ADDRESS.origin, 15.0) == []
+        assert codes(run(tracker, synced(16.0, by=SourceKind.LOGS))) == [0]
 
     def test_fatal_error_on_the_wire_ends_it(self, tracker: Tracker) -> None:
         run(tracker, raised(9, 10.0, LOG))

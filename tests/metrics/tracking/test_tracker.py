@@ -1003,6 +1003,15 @@ class TestJoinedAt:
 
         assert [each.joined_ts for each in got] == [None, None]
 
+    def test_belongs_to_the_rebalance_of_a_member_at_0(self, tracker: Tracker) -> None:
+        """A broker's log shows no join of a member that the leader asks to join."""
+        run(tracker, joined(10.5), synced(12.0))
+
+        assert [each.joined_ts for each in run(tracker, raised(1, 20.0), synced(22.0))] == [
+            None,
+            None,
+        ]
+
     def test_of_a_leave_is_none(self, tracker: Tracker) -> None:
         (_, *leave) = run(tracker, joined(9.0), left(10.0))
 
