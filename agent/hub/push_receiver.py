@@ -80,7 +80,7 @@ class Position(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(slots=True)
-class Batch:
+class PushedBatch:
     """Numbers of the lines that are applied together."""
 
     begin: int
@@ -220,7 +220,7 @@ class PushReceiver:
         self._fleet.record_contact(spool, now)
         self.health.read_bytes += len(lines)
         seq = self._seqs.pop(spool, 0)
-        batch, taken = Batch(seq, seq), list[Sample]()
+        batch, taken = PushedBatch(seq, seq), list[Sample]()
         reached_at = 0.0 if lines else now  # an empty push means that nothing is left to send
         for line in lines.splitlines():
             try:
@@ -252,7 +252,7 @@ class PushReceiver:
         self.health.signals += len(taken)
         return taken
 
-    def _is_new(self, spool: str, record: Sample, batch: Batch) -> bool:
+    def _is_new(self, spool: str, record: Sample, batch: PushedBatch) -> bool:
         """Whether a record was not received before; within a batch the numbers need not rise."""
         del spool
         return record.seq > batch.begin and record.seq not in batch.numbers

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agent.hub.push_receiver import MAX_SPOOLS, Batch, Position, PushReceiver, with_spool
+from agent.hub.push_receiver import MAX_SPOOLS, Position, PushedBatch, PushReceiver, with_spool
 from agent.sources.base import Detach, Emit
 from metrics.model.names import clip_name
 from metrics.model.sample import MALFORMED, Sample, Scope
@@ -83,7 +83,7 @@ class TopicReceiver(PushReceiver):
         """Answer as `PushReceiver` does; before the topic's end all agents are pending."""
         return not self.health.up or super().is_pending(agent, until, now)
 
-    def _is_new(self, spool: str, record: Sample, batch: Batch) -> bool:
+    def _is_new(self, spool: str, record: Sample, batch: PushedBatch) -> bool:
         """Whether a record was not received before.
 
         One agent's numbers rise within a partition, so an unknown one behind the last is another's.

@@ -36,7 +36,7 @@ _VALID_UNTIL_ENDED = {RebalanceStatus.DROPPED_GROUP, RebalanceStatus.ASSIGNMENT_
 """Statuses that no silence ends, or not after this time."""
 
 
-class _Loss(NamedTuple):
+class _LostStatus(NamedTuple):
     """An agent's ``lost``. ``at`` is Unix seconds."""
 
     at: float
@@ -45,7 +45,7 @@ class _Loss(NamedTuple):
     agent: str
 
 
-class _OpenEpisode(NamedTuple):
+class _Unfinished(NamedTuple):
     """An episode's last transition, and its ``lost`` if it has one."""
 
     last: Sample
@@ -84,7 +84,7 @@ def shows_validity(record: Sample) -> bool:
     return is_lost and record.source in PROTOCOL_SOURCES
 
 
-def _find_ends(records: Sequence[Sample], now: float) -> Iterable[tuple[_OpenEpisode, float]]:
+def _find_ends(records: Sequence[Sample], now: float) -> Iterable[tuple[_Unfinished, float]]:
     """Yield one member's episodes that end earlier, and their ends (Unix seconds)."""
     confirmed = sorted({parse_time(each.ts) for each in records if is_confirmation(each)})
     losses = _list_losses(records)
@@ -106,25 +106,25 @@ def is_confirmation(record: Sample) -> bool:
     return record.kind in {SampleKind.TRANSITION, SampleKind.SIGNAL}
 
 
-def _list_losses(records: Iterable[Sample]) -> list[_Loss]:
+def _list_losses(records: Iterable[Sample]) -> list[_LostStatus]:
     """Return the times at which agents lost a member's status."""
     confirmed: dict[_Episode, float] = {}
-    found: list[_Loss] = []
+    found: list[_LostStatus] = []
     for record in records:
         episode = record.agent, record.episode
         if is_confirmation(record):
             confirmed[episode] = parse_time(record.ts)
         elif shows_validity(record) and episode in confirmed:
             at = parse_time(record.ts)
-            found.append(_Loss(at, at - confirmed[episode], record.agent))
+            found.append(_LostStatus(at, at - confirmed[episode], record.agent))
     return found
 
 
 def _list_unfinished(
     records: Iterable[Sample],
-) -> Mapping[_Episode, tuple[float, _OpenEpisode]]:
+) -> Mapping[_Episode, tuple[float, _Unfinished]]:
     """Return the begin of each episode without an end (Unix seconds), and the episode."""
-    found: dict[_Episode, tuple[float, _OpenEpisode]] = {}
+    found: dict[_Episode, tuple[float, _Unfinished]] = {}
     for record in records:
         episode = record.agent, record.episode
         first, known = found.get(episode, (parse_time(record.ts), None))
@@ -133,11 +133,11 @@ def _list_unfinished(
         elif record.kind is SampleKind.TRANSITION and record.to in {0, *_VALID_UNTIL_ENDED}:
             found.pop(episode, None)
         elif record.kind is SampleKind.TRANSITION:
-            found[episode] = first, _OpenEpisode(record, None)
+            found[episode] = first, _Unfinished(record, None)
     return found
 
 
-def _valid_until(loss: _Loss, since: float, confirmed: Sequence[float]) -> float:
+def _valid_until(loss: _LostStatus, since: float, confirmed: Sequence[float]) -> float:
     """Return when a status that was at ``since`` is lost; all times are Unix seconds."""
     at = max(since, loss.at - loss.valid_s)
     while True:
