@@ -14,6 +14,7 @@ from html import unescape
 from itertools import chain
 
 from agent.errors import SourceError
+from agent.sources.lines.console_records import find_console
 from agent.sources.lines.copied_margins import (
     find_margins,
     find_words_above,
@@ -85,12 +86,18 @@ def _as_plain_text(blocks: Blocks) -> Blocks:
     for shows, change in _COPIES:
         if shows(head):
             blocks = _by_lines(blocks, change)
-    wrapping = find_wrapping(head)
-    if wrapping is not None:
-        blocks = join_wrapped(blocks, wrapping)
+    blocks = _with_whole_records(head, blocks)
     if _TAIL_HEADER.search(head) is not None:
         blocks = _named_by_header(blocks)
     yield from blocks
+
+
+def _with_whole_records(head: bytes, blocks: Blocks) -> Blocks:
+    """Return the blocks with each record on one line."""
+    wrapping, console = find_wrapping(head), find_console(head)
+    if wrapping is not None:
+        blocks = join_wrapped(blocks, wrapping)
+    return blocks if console is None else console(blocks)
 
 
 def _decoded(blocks: Blocks) -> Blocks:

@@ -7,6 +7,7 @@ counts, and the outermost origin. All other values of an application's object ar
 message.
 """
 
+import contextlib
 import re
 from ast import literal_eval
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,10 @@ from metrics.model.names import clip_name
 Json = dict[str, Any]
 
 _REPR_MAX_CHARS = 1 << 16
+_OF_CLOJURE = re.compile(
+    r':([\w./-]{1,64}) ((?:#inst )?"(?:[^"\\]|\\.){0,65536}"|[^\s,{}"\[\]()]{1,256})'
+)
+"""A keyword and its value in a map of EDN, as mulog prints it; inner maps are not read."""
 _HOLE = re.compile(r"\{[@$]?(\w{1,64})(?:,-?\d{1,4})?(?::[^{}]{1,64})?\}")
 """A value's place in a template of Serilog."""
 _LIBRDKAFKA = "[thrd:"
@@ -61,7 +66,7 @@ TIMES = (
     "timestamp_nanos",
 )  # fmt: skip
 _OTHER_TIMES = re.compile(
-    r"[\W_]?(?:(?:log|event|record|message|msg|utc|iso|local|server|system|unix|app|creation)[\W_]?){0,3}"
+    r"(?:[\w.-]{1,24}/)?[\W_]?(?:(?:log|event|record|message|msg|utc|iso|local|server|system|unix|app|creation)[\W_]?){0,3}"
     r"(?:time[\W_]?stamp|date[\W_]?time|time|date|ts|(?:created|logged|emitted|occurred)(?:[\W_]?at)?"
     r"|instant|when|epoch)"
     r"(?:[\W_]?(?:utc|iso|ms|us|ns|millis|micros|nanos|seconds?|milliseconds))?",
@@ -148,8 +153,22 @@ def decode(text: str) -> Json | None:
     try:
         found = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):  # cut off, or nested without end
-        return _decode_repr(text) if text.startswith("{'") else None
+        return _decode_other(text)
     return found if isinstance(found, dict) else None
+
+
+def _decode_other(text: str) -> Json | None:
+    """Return a dictionary that Python printed, or a map that Clojure printed."""
+    if text.startswith("{:"):
+        pairs = _OF_CLOJURE.findall(text[:_REPR_MAX_CHARS])
+        return {name: _read_clojure(value) for name, value in pairs} or None
+    return _decode_repr(text) if text.startswith("{'") else None
+
+
+def _read_clojure(value: str) -> Any:
+    with contextlib.suppress(msgspec.DecodeError):
+        return msgspec.json.decode(value)
+    return value.removeprefix("#inst ").strip('"')
 
 
 def _decode_repr(text: str) -> Json | None:

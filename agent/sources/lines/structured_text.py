@@ -46,8 +46,15 @@ _LEVELS = {
 _KNOWN_LEVELS = frozenset(("DEBUG", "INFO", "WARN", "ERROR"))
 """Levels in the form that rules read; of others, as NestJS's LOG, nothing depends."""
 _PAIR = re.compile(
-    r'(?<!\S)"?([A-Za-z_@][\w.@-]{0,63})"?=(?:"((?:[^"\\]|\\.){0,8192})"|([^\s"]\S{0,8191})?)'
+    r'(?<!\S)(?:"?([A-Za-z_@][\w.@-]{0,63})"?='
+    r'(?:"((?:[^"\\]|\\.){0,8192})"'
+    r'|(\{(?=")(?:[^{}"]|"(?:[^"\\]|\\.){0,1024}"){0,128}\}|[^\s"]\S{0,8191})?))'
 )
+_WORDY = re.compile(
+    r"(?<!\S)(why|err|error|reason|added|lost|assigned|revoking)="
+    r"([^\s\"={][^=\t\n]{0,8191}?)(?=\s+[A-Za-z_@][\w.@-]{0,63}=|\t|\s*$)"
+)
+"""Values with blanks that go-zero and console-slog write without quotes."""
 _LEVEL = re.compile(
     r"(?:^|[\s|\[])(?i:(trace|debug|info|warn(?:ing)?|error|dbg|inf|wrn|err|[diwe](?=\])))"
     r"(?=[\]|:\s\[]|$)"
@@ -109,10 +116,12 @@ def _structure_line(text: str) -> str | None:
     if text.endswith("}") and _JSON_TAIL.search(text) is not None:
         return None
     pairs = {
-        key: _unquote(quoted) if quoted else plain for key, quoted, plain in _PAIR.findall(text)
+        key: _unquote(quoted) if quoted else _read_plain(plain)
+        for key, quoted, plain in _PAIR.findall(text)
     }
     if not pairs:
         return None
+    pairs.update(_WORDY.findall(text))
     group = next((key for key in pairs if key.endswith(_IN_GROUP)), "")
     if group and _GROUPS.isdisjoint(pairs):
         begin = group[: group.rindex(".") + 1]
@@ -124,6 +133,12 @@ def _structure_line(text: str) -> str | None:
         return _render(level, message if words is None else words[1], pairs)
     first = _PAIR.search(text)
     return None if first is None else _render(*_split(text[: first.start()]), pairs)
+
+
+def _read_plain(text: str) -> Any:
+    """Return an object as a value, or the text itself."""
+    found = decode(text) if text.startswith('{"') else None
+    return text if found is None else found
 
 
 def _find_object(text: str) -> tuple[str, Json] | None:
@@ -201,9 +216,18 @@ def _write(value: Any) -> str:
         return str(value)[:_MAX_CHARS]
     if not value:
         return ""
-    if isinstance(value, dict) and isinstance(value.get("Message"), str):  # franz-go's kerr.Error
-        return ": ".join(filter(None, (value["Message"], str(value.get("Description", "")))))
+    error = _read_error(value) if isinstance(value, dict) else None
+    if error is not None:
+        return error
     return msgspec.json.encode(value).decode()[:_MAX_CHARS]
+
+
+def _read_error(found: Json) -> str | None:
+    """Return the text of an error: franz-go's kerr.Error, or one of slog's converters."""
+    if isinstance(found.get("Message"), str):
+        return ": ".join(filter(None, (found["Message"], str(found.get("Description", "")))))
+    error = found.get("error")
+    return error if isinstance(error, str) else None
 
 
 def _unquote(text: str) -> str:

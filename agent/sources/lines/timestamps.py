@@ -160,11 +160,11 @@ _FORMS = (
     _form(rf"[IWEF]?(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)[ -]{_CLOCK}"),
     # log4j's DATE, Tomcat, Erlang
     _form(
-        rf"(?P<day>\d\d?)\.?(?: de)?[ /-]{_MONTH}(?: de)?[ /-](?P<year>(?:19|20)\d\d)"
+        rf"(?P<day>\d\d?)\.?(?: de)?[ /-]?{_MONTH}(?: de)?[ /-]?(?P<year>(?:19|20)\d\d)"
         rf"(?:,? (?:(?:at|um|à|às|alle|kl\.) )?|:{{1,2}}){_CLOCK}"
     ),
-    # RFC 822; with a year of four digits it is the form before
-    _form(rf"(?P<day>[0-3]\d)[ -]{_MONTH}[ -](?P<year>\d\d) {_CLOCK}"),
+    # RFC 822, or the year first; with a year of four digits it is the form before
+    _form(rf"(?P<first>\d\d)[ -]?{_MONTH}[ -]?(?P<last>\d\d)[ :]{_CLOCK}"),
     _form(rf"(?P<year>(?:19|20)\d\d)[ /-]{_MONTH}[ /-](?P<day>\d\d?)[ :]{_CLOCK}"),
     # Chinese, Japanese, Korean and Hungarian dates
     _form(
@@ -378,7 +378,7 @@ class TimestampReader:
         if "one" in found:
             day, month = self._in_order(year, found["one"], found["two"], arrival_at)
         elif "first" in found:
-            month = int(found["month"])
+            month = _month(found["month"])
             year, day = self._by_year(month, found["first"], found["last"], arrival_at)
         elif "day" in found:
             day, month = int(found["day"]), _month(found["month"])

@@ -213,6 +213,20 @@ OF_ONE = {
     "German dates": lines(lambda at, text: f"{at:%d-%m-%Y %H:%M:%S}.123 INFO {text}"),
     "American dates": lines(lambda at, text: f"{at:%m/%d/%y %H:%M:%S} INFO {text}"),
     "a dash between date and time": lines(lambda at, text: f"{at:%d/%m/%Y - %H:%M:%S} INFO {text}"),
+    "a year of two digits before the month": lines(
+        lambda at, text: f"{at:%y-%b-%d %H:%M:%S}.123 INFO {text}"
+    ),
+    "a date without separators": lines(lambda at, text: f"{at:%d%b%Y %H:%M:%S}.123 INFO {text}"),
+    "SAS": lines(lambda at, text: f"{at:%d%b%y:%H:%M:%S}.123 INFO {text}".upper()[:25] + text),
+    "mulog, in JSON": lines(
+        lambda at, text: json.dumps({"mulog/event-name": "x", "mulog/timestamp": ms(at), "m": text})
+    ),
+    "mulog": lines(
+        lambda at, text: (
+            f"{{:mulog/event-name :x, :mulog/timestamp {ms(at)}, :mulog/trace-id #mulog/flake "
+            f'"4h", :message "{text}"}}'
+        )
+    ),
     "svlogd": lines(lambda at, text: f"{at:%Y-%m-%d_%H:%M:%S}.12345 {text}"),
     "winston": lines(lambda at, text: f'info: {text} {{"a":1,"timestamp":"{iso(at)}"}}'),
     "a table of HTML": lines(
