@@ -373,7 +373,8 @@ def _print(group: RandomGroup, part: Path) -> None:
     click.echo(f"\n{part.name}: {group.versions}")
     for step in group.steps:
         click.echo(f"  {step.at - begin:6.1f} {step.member} {step.action}")
-    logs, wire = sorted(part.glob("m?/*.log")), part / "wire.pcap"
+    logs = sorted((*part.glob("m?/*.log"), *part.glob("clients/m?.log")))  # the latter are Streams
+    wire = part / "wire.pcap"
     inputs = {
         "pcap": [wire],
         "logs,pcap": [*logs, wire],
