@@ -129,9 +129,13 @@ class Case(NamedTuple):
         )
         return is_ambiguous and not self.is_reported()
 
-    def is_end_without_generation(self) -> bool:
-        """Match an end that lacks its generation, where the wire has shown the begin."""
-        if self.signal.generation is not None or self.signal.member.group_type != CLASSIC:
+    def is_incomplete_end(self) -> bool:
+        """Match an end that lacks its generation or what it gave, where the wire showed the begin.
+
+        A log has no number of partitions that moved.
+        """
+        is_complete = self.signal.generation is not None and self.signal.gained is not None
+        if is_complete or self.signal.member.group_type != CLASSIC:
             return False
         is_expected = any(
             view.attached and view.is_rebalancing and TRAITS[view.source].sees_protocol
@@ -236,7 +240,7 @@ RULES = (
     VerdictRow(_ANY_STATE, _MOVING, Case.is_behind_pending, _HOLD),
     VerdictRow(_ANY_STATE, {SignalKind.LEAVE}, Case.is_ambiguous_leave, _HOLD),
     VerdictRow(_ANY_STATE, _SYNC, Case.is_ambiguous_end, _HOLD),
-    VerdictRow(_ANY_STATE, _SYNC, Case.is_end_without_generation, _HOLD),
+    VerdictRow(_ANY_STATE, _SYNC, Case.is_incomplete_end, _HOLD),
     VerdictRow(_ANY_STATE, _MOVING, Case.is_duplicate, Decision(Verdict.CONFIRM)),
     VerdictRow({MemberState.LEFT}, {SignalKind.LEAVE}, Case.is_second_leave, _IGNORE),
     VerdictRow(_ANY_STATE, _MOVING - _RAISE, Case.is_late, _LATE_IGNORED),
@@ -278,7 +282,7 @@ def judge(
     any                     moving       an earlier one of its source is pending   HOLD
     any                     LEAVE        no reason; a better source is attached    HOLD
     any                     SYNC         a broker's; another shows follow-ups      HOLD
-    any                     SYNC         no generation; the wire will show it      HOLD
+    any                     SYNC         incomplete; the wire will show the rest   HOLD
     any                     moving       another source has reported the event     CONFIRM
     LEFT                    LEAVE        the same member id has left               IGNORE
     any                     not RAISE    late                                      IGNORE, late

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from agent.cli import main
-from aggregation.incidents.incidents import analyze
+from aggregation.incidents.incidents import analyze, latest_time
 from aggregation.incidents.model import Incident
 from metrics.model.sample import Sample, SampleKind, decode, format_time, parse_time
 
@@ -59,3 +59,19 @@ def test_incidents_are_those_of_one_agent(case: str) -> None:
 
     assert len(together) > 2
     assert list(map(summarize, apart)) == list(map(summarize, together))
+
+
+@pytest.mark.parametrize("case", ["kafka-go", "kafkajs"])
+def test_costs_are_those_of_one_agent(case: str) -> None:
+    files = sorted((_RECORDED / case).iterdir())
+    records = read_apart(*files)
+    now = latest_time(records)
+    together = [each.cost for each in analyze(read(*files), now=now).incidents]
+    apart = [each.cost for each in analyze(records, now=now).incidents]
+
+    moved = [each.partitions_moved for each in together]
+    assert [each.partitions_moved for each in apart] == moved
+    assert any(moved)
+    for one, other in zip(together, apart, strict=True):
+        assert other.unread_partition_seconds == pytest.approx(one.unread_partition_seconds, abs=1)
+        assert other.member_seconds == pytest.approx(one.member_seconds, abs=1)

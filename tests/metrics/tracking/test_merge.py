@@ -140,7 +140,8 @@ class TestEcho:
         run(tracker, wire(SignalKind.RAISE, 10.0, 1), synced(11.0, 5))
         run(tracker, wire(SignalKind.RAISE, 11.4, 1))
 
-        assert codes(run(tracker, synced(12.0, 6, by=SourceKind.LOGS))) == [0]
+        assert codes(run(tracker, synced(12.0, 6, by=SourceKind.LOGS))) == []
+        assert codes(tracker.advance(17.0)) == [0]
 
     def test_it_is_known_for_a_minute(self, tracker: Tracker) -> None:
         run(tracker, wire(SignalKind.RAISE, 10.0, 1), synced(12.0, 5))
@@ -863,8 +864,8 @@ class TestLooks:
         assert tracker.snapshot(14.0).counts["late"] == 1
 
 
-class TestEndWithoutGeneration:
-    """kafkajs' log has none, and the time of its lines is cut to milliseconds."""
+class TestIncompleteEnd:
+    """kafkajs' log has no generation, and the time of its lines is cut to milliseconds."""
 
     def ends(self, samples: Iterable[Sample]) -> list[tuple[str, int | None]]:
         return [(each.ts[17:23], each.generation) for each in samples if each.to == 0]
@@ -883,6 +884,16 @@ class TestEndWithoutGeneration:
         samples = tracker.advance(16.0)
 
         assert self.ends(samples) == [("10.400", None)]
+
+    def test_it_has_the_partitions_that_the_wire_counts(self, tracker: Tracker) -> None:
+        """A log's line has the generation, and may come first by its cut time."""
+        begin = [synced(1.0, 4), raised_by(WIRE, 1, 10.0), raised_by(LOGS, 1, 10.001)]
+        counted = msgspec.structs.replace(synced(10.4005, 5), gained=2)
+
+        samples = run(tracker, seen_by(LOGS), *begin, synced(10.4, 5, by=LOGS), counted)
+
+        (end,) = [each for each in samples if each.to == 0]
+        assert (end.generation, end.gained) == (5, 2)
 
     def test_the_next_record_has_the_generation_that_the_wire_confirms(
         self, tracker: Tracker
