@@ -18,7 +18,7 @@ _LEVEL = (
     r"|severe|crit(?:ical)?)"
 )
 _TAG = r"(?P<tag>[\w.@/-]{1,128})"
-_POD = r"(?=[a-z\d.]+-)[a-z\d][a-z\d.-]{1,251}-(?:[a-z\d]{5}|\d{1,5})"
+_POD = r"(?!(?:19|20)\d\d-\d\d-\d\d\b)(?=[a-z\d.]+-)[a-z\d][a-z\d.-]{1,251}-(?:[a-z\d]{5}|\d{1,5})"
 _NODE = r"(?P<host>(?:\w{1,64}@)?[\w.-]{1,253})"
 _ANY_DAY = (
     r"(?:\d{4}[-/]\d\d[-/]\d\d|\d\d[-/.]\d\d[-/.]\d{4}"
@@ -48,6 +48,10 @@ _PROGRAM = (
 write one of these before its time."""
 _DETAILS = r"[\w.%+-]{1,128}=[^\s,=]{0,256}(?:,[\w.%+-]{1,128}=[^\s,=]{0,256}){0,64} "
 """Labels and variables, as Docker's option --details writes them."""
+_STRUCTURED = (
+    r"(?:\[[^\s\[\]=\"]{1,64}(?: [\w.@-]{1,64}=\"(?:[^\"\\\n]|\\.){0,1024}\"){0,32}\]){1,8}"
+)
+"""Structured data of RFC 5424, but not a client's name in brackets."""
 _CONTAINER_LOG = (
     r"[\w.]{1,64}\.containers\.(?P<pod>[a-z\d][a-z\d.-]{0,252})_[a-z\d-]{1,63}_"
     r"(?P<container>[a-z\d-]{1,255})-[\da-f]{64}\.log"
@@ -98,7 +102,7 @@ _PATTERNS = {
     "RFC 5424": (
         rf"(?:\d{{1,6}} )?(?:<\d{{1,3}}>)?1 (?P<time>{_ISO}) (?P<host>\S{{1,255}}) {_TAG} ",
         r"(?P<pid>\S{1,128}) ",
-        r"\S{1,32} (?:-|\[[^\n]{0,4096}?\]) (?:\ufeff)?",
+        rf"\S{{1,32}} (?:(?:-|{_STRUCTURED}) (?:\ufeff)?)?",  # Heroku's drains lack it
     ),
     "RFC 3164, journalctl": (
         rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) (?!{_LEVEL} ){_NODE} {_FACILITY}",

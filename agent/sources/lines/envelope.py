@@ -29,6 +29,7 @@ from agent.sources.lines.json_entry import (
     is_entry,
     read_entries,
     read_other_times,
+    read_pairs,
 )
 from agent.sources.lines.record_fields import read_message
 from agent.sources.lines.timestamps import TimestampReader, parse_epoch
@@ -155,6 +156,8 @@ class Unwrapper:
             inner = _unquote(line[1])
             if inner.startswith("{") or self._reader.find(inner, arrival_at) is not None:
                 return self._unwrap(inner, prefix, arrival_at, 1)
+            if (pairs := read_pairs(text)) is not None:  # a collector's fields around a line
+                return self._entries(pairs, prefix, None, arrival_at)
         begin = text.find(' {"') + 1 or text.find('\t{"') + 1
         found = decode(text[begin:].rstrip()) if begin and text.rstrip().endswith("}") else None
         if found is None or not is_entry(found):

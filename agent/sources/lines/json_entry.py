@@ -27,6 +27,10 @@ _OF_CLOJURE = re.compile(
     r':([\w./-]{1,64}) ((?:#inst )?"(?:[^"\\]|\\.){0,65536}"|[^\s,{}"\[\]()]{1,256})'
 )
 """A keyword and its value in a map of EDN, as mulog prints it; inner maps are not read."""
+_LOGFMT = re.compile(r'[A-Za-z_@][\w.@/-]{0,63}=(?:"|[^\s"=]{0,1024}(?: |$))', re.ASCII)
+_LOGFMT_PAIR = re.compile(
+    r'(?<!\S)([A-Za-z_@][\w.@/-]{0,63})=(?:"((?:[^"\\]|\\.){0,65536})"|([^\s"]{0,8192}))(?!\S)'
+)
 _HOLE = re.compile(r"\{[@$]?(\w{1,64})(?:,-?\d{1,4})?(?::[^{}]{1,64})?\}")
 """A value's place in a template of Serilog."""
 _LIBRDKAFKA = "[thrd:"
@@ -67,7 +71,7 @@ TIMES = (
 )  # fmt: skip
 _OTHER_TIMES = re.compile(
     r"(?:[\w.-]{1,24}/)?[\W_]?(?:(?:log|event|record|message|msg|utc|iso|local|server|system|unix|app|creation)[\W_]?){0,3}"
-    r"(?:time[\W_]?stamp|date[\W_]?time|time|date|ts|(?:created|logged|emitted|occurred)(?:[\W_]?at)?"
+    r"(?:time[\W_]?stamp|date[\W_]?time|time|date|ts|(?:time|date)?(?:created|logged|emitted|occurred|reported|generated)(?:[\W_]?at)?"
     r"|instant|when|epoch)"
     r"(?:[\W_]?(?:utc|iso|ms|us|ns|millis|micros|nanos|seconds?|milliseconds))?",
     re.IGNORECASE | re.ASCII,
@@ -86,6 +90,7 @@ _PODS = (
     "labels.k8s_pod_name", "kubernetes.pod", "kubernetes_pod_name", "k8s_pod_name", "PodName",
     "fields.pod", "properties.pod", "_pod_name_", "__tag__:_pod_name_", "PodName_s",
     "ContainerGroupName_s", "ContainerGroupName", "ReplicaName", "Pod", "Pod Name",
+    "source.podName", "@pod_name", "kube_pod_name", "@kubernetes.pod_name",
 )  # fmt: skip
 _CONTAINERS = (
     "kubernetes.container_name", "kubernetes.container.name", "k8s.container.name",
@@ -108,9 +113,9 @@ _HOSTS = (
     "host.name", "host.hostname", "_HOSTNAME", "hostname", "host", "HOSTNAME", "agent.hostname",
     "resource.labels.instance_id", "labels.host", "source_host", "dyno", "hostName", "Host",
     "_sourcehost", "_sourceHost", "cloud_RoleInstance", "event.syslog.host", "Hostname", "_host",
-    "MachineName",
+    "MachineName", "HOST", "syslog.host",
 )  # fmt: skip
-_PIDS = ("_PID", "process.pid", "pid", "process_id", "PROCID", "processId")
+_PIDS = ("_PID", "process.pid", "pid", "process_id", "PROCID", "processId", "PID")
 _CONTAINER_IDS = (
     "container.id", "container_id", "docker.container_id", "ContainerId_s", "ContainerID",
     "containerId",
@@ -118,6 +123,8 @@ _CONTAINER_IDS = (
 _INSTANCES = (
     "labels.instanceId", "service.node.name", "service.instance.id", "alloc_id", "ecs_task_arn",
     "log.file.path", "file", "filename", "labels.filename", "stream.filename",
+    "instance", "replica", "replicaId", "attributes.replicaId", "fly.app.instance",
+    "task", "Task", "task_id", "tags.deploymentInstanceId",
 )  # fmt: skip
 """Identity without a name for people, of programs that have no pod."""
 _ORIGINS = (*_CONTAINER_IDS, *_INSTANCES, *_PODS, *_CONTAINERS, *_UNITS, *_STREAMS, *_HOSTS, *_PIDS)
@@ -127,7 +134,7 @@ _RESOURCES = (
 )  # fmt: skip
 """Objects with the attributes of a resource; their names have dots: OpenTelemetry's tables."""
 _ORIGIN_KEYS = frozenset(
-    (*_ORIGINS, *(path.split(".")[0] for path in _ORIGINS), *_RESOURCES, "tags")
+    (*_ORIGINS, *(path.split(".")[0] for path in _ORIGINS), *_RESOURCES, "tags", "process")
 )
 _NO_FIELDS = frozenset((*MESSAGES, *TIMES, *_LEVELS, *_LOGGERS, "caller", "source", "stacktrace"))
 _DEPTH = 4
@@ -178,6 +185,18 @@ def _decode_repr(text: str) -> Json | None:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def read_pairs(text: str) -> Json | None:
+    """Return the pairs of a line of logfmt; None unless they name an origin, a time, a message."""
+    if _LOGFMT.match(text) is None:
+        return None
+    found: Json = {
+        name: plain or quoted.replace('\\"', '"').replace("\\\\", "\\")
+        for name, quoted, plain in _LOGFMT_PAIR.findall(text)
+    }
+    is_of_origin = not found.keys().isdisjoint(_ORIGINS)
+    return found if is_of_origin and is_entry(found) and has_time(found) else None
 
 
 def read_entries(found: Json, depth: int = _DEPTH) -> Iterator[JsonEntry]:
@@ -393,7 +412,9 @@ def _add_origin(entry: JsonEntry, found: Json) -> None:
             _add_origin(entry, inner)
     pod, container = _first(found, _PODS) or _pod_of_tags(found), _first(found, _CONTAINERS)
     container = container.removeprefix("/")  # Docker's API writes /name
-    unit, stream, host = _first(found, _UNITS), _first(found, _STREAMS), _first(found, _HOSTS)
+    process = found.get("process")  # process-compose's name; a number is Python's process id
+    unit = _first(found, _UNITS) or (process if isinstance(process, str) else "")
+    stream, host = _first(found, _STREAMS), _first(found, _HOSTS)
     name = pod or container or stream or host or unit
     ids = _INSTANCES if container else (*_CONTAINER_IDS, *_INSTANCES)
     instance = "" if pod else _first(found, ids)

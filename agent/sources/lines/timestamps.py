@@ -139,16 +139,24 @@ def _form(
 _NO_TAIL = r"(?P<tail>)"
 SECONDS = re.compile(rb"(?:[0-5]\d|60)[.,]\d+")
 _DIGIT = re.compile(r"\d", re.ASCII)
-_TIME = re.compile(r"\d:\d\d(?::\d\d|\s?[AP]M)|\d{8}(?:T|\d\d)|\d[分분]", re.ASCII)
+_TIME = re.compile(
+    r"\d:\d\d(?::\d\d|\s?[AP]M)|\d{8}(?:T|\d\d)|\d[分분]|\d\d([-.])\d\d\1\d\d(?!\d)", re.ASCII
+)
 """A part of every form; a line without it needs no form."""
 _EPOCH = _Form(  # it has no minutes, so no rest
     r"(?P<epoch>\d{10}(?:\d{3}|\d{6}|\d{9}|\.\d{1,9})?)(?![\w.])"
 )
 _COMPACT = r"(?P<year>20\d\d)(?P<month>[01]\d)(?P<day>[0-3]\d)(?P<hour>[0-2]\d)(?P<minute>[0-5]\d)"
-_COMPACT_SECOND = r"(?P<second>[0-5]\d)(?P<fraction>\d{3})(?P<tail>)(?!\d)"
+_COMPACT_SECOND = r"(?P<second>[0-5]\d)(?P<fraction>\d{3})?(?P<tail>)(?![\d.])"
 _FORMS = (
     # log4j, Logback and Spring Boot, Python logging, ISO 8601, slog, Go's log, ClickHouse
-    _form(rf"(?P<year>(?:19|20)\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d),?[T _|]{_CLOCK}"),
+    _form(rf"(?P<year>(?:19|20)\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d),?[T _|-]{_CLOCK}"),
+    _form(
+        r"(?P<year>(?:19|20)\d\d)[-.](?P<month>\d\d)[-.](?P<day>\d\d)[T _]"
+        r"(?P<hour>[0-2]\d)[-.](?P<minute>[0-5]\d)",
+        "[-.]",
+        tail=r"(?P<tail>)(?![\w-])",
+    ),
     _EPOCH,
     # log4j's COMPACT
     _Form(rf"(?P<key>{_COMPACT}){_COMPACT_SECOND}", _COMPACT_SECOND),

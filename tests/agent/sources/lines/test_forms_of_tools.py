@@ -116,6 +116,39 @@ OF_TWO: dict[str, Form] = {
     "gh run view": lambda at, text, n: f"build\tRun tests {n}\t{iso(at)} {text}",
     "supervisor-stdout": lambda at, text, n: f"pay_{n} stdout | {log4j(at, text)}",
     "turbo": lambda at, text, n: f"pay{n}:dev: {log4j(at, text)}",
+    "Heroku's drains": lambda at, text, n: (
+        f"{len(text)} <190>1 {iso(at)} host app web.{n} - {text}"
+    ),
+    "Railway": lambda at, text, n: json.dumps(
+        {"message": text, "timestamp": iso(at), "attributes": {"replicaId": f"r{n}"}}
+    ),
+    "Fly's JSON": lambda at, text, n: json.dumps(
+        {
+            "fly": {"app": {"instance": f"148e{n}", "name": "pay"}},
+            "host": "h",
+            "log": {"level": "info"},
+            "message": text,
+            "timestamp": iso(at),
+        }
+    ),
+    "syslog-ng's JSON": lambda at, text, n: json.dumps(
+        {"PROGRAM": "pay", "PID": f"1{n}", "ISODATE": iso(at), "HOST": f"h{n}", "MESSAGE": text}
+    ),
+    "rsyslog's JSON": lambda at, text, n: json.dumps(
+        {"timereported": iso(at), "hostname": f"h{n}", "syslogtag": "pay[1]:", "msg": f" {text}"}
+    ),
+    "process-compose's JSON": lambda at, text, n: json.dumps(
+        {"level": "info", "process": f"pay{n}", "replica": 0, "message": log4j(at, text)}
+    ),
+    "Vector's logfmt": lambda at, text, n: (
+        f'container_name=pay-{n} host=h message="{text}" stream=stdout timestamp={iso(at)}'
+    ),
+    "Kubetail's JSON": lambda at, text, n: json.dumps(
+        {"timestamp": iso(at), "message": text, "source": {"podName": PODS[n]}}
+    ),
+    "tasks of Amazon's ECS": lambda at, text, n: json.dumps(
+        {"Timestamp": iso(at), "Message": text, "Task": f"ab{n}cd"}
+    ),
     "pdsh": lambda at, text, n: f"host{n}.example.org: {log4j(at, text)}",
     "turbo, of scoped packages": lambda at, text, n: f"@acme/pay{n}:dev: {log4j(at, text)}",
     "nx, lerna": lambda at, text, n: f"@acme/pay{n}: {iso(at)}  INFO 1 --- [p] [main] x : {text}",
@@ -226,6 +259,12 @@ OF_ONE = {
             f"{{:mulog/event-name :x, :mulog/timestamp {ms(at)}, :mulog/trace-id #mulog/flake "
             f'"4h", :message "{text}"}}'
         )
+    ),
+    "a compact time without a fraction": lines(lambda at, text: f"{at:%Y%m%d%H%M%S} INFO {text}"),
+    "dashes within the time": lines(lambda at, text: f"{at:%Y-%m-%d %H-%M-%S} INFO {text}"),
+    "a dash before the time": lines(lambda at, text: f"{at:%Y.%m.%d-%H:%M:%S}.123 INFO {text}"),
+    "Python's process id": lines(
+        lambda at, text: json.dumps({"asctime": iso(at), "process": at.second, "message": text})
     ),
     "svlogd": lines(lambda at, text: f"{at:%Y-%m-%d_%H:%M:%S}.12345 {text}"),
     "winston": lines(lambda at, text: f'info: {text} {{"a":1,"timestamp":"{iso(at)}"}}'),
