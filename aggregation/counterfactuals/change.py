@@ -54,6 +54,8 @@ class Change:
     confidence: Confidence
     savings: tuple[Saving, ...]
     lines: Lines
+    losses: tuple[Saving, ...] = ()
+    """Of a timeout: incidents that stay, and cost more."""
     curve: Curve = ()
     """Of a timeout: what each candidate saves, and what it costs."""
     mends_fault: bool = False
@@ -77,7 +79,7 @@ class Change:
     @property
     def unread_avoided_s(self) -> float | None:
         """Unread seconds of partitions that it avoids, at least; None where not known."""
-        return sum_unread(self.savings)
+        return sum_unread((*self.savings, *self.losses))
 
     @property
     def incidents(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from aggregation.counterfactuals.savings import (
     Saving,
     save_all,
     save_by_longer_timeout,
+    wait_longer,
 )
 from aggregation.counterfactuals.sentences import format_span
 from aggregation.counterfactuals.timeout_now import (
@@ -174,15 +175,17 @@ def _draw_session(history: PastIncidents) -> tuple[TimeoutNow, Curve, int]:
     session = read_session(history)
     dead = _gone(session.incidents, {DepartureMode.EXPIRED})
     under_it = {each.id for each in session.incidents}
-    needed = [
+    back = [
         (each, span)
         for each in history.uncounted
         if each.id in under_it
-        and not each.returned_as_new
         and (span := find_silence(each)) is not None
-        and (session.seconds or 0.0) <= span <= LONGEST_PAUSE_S
+        and span >= (session.seconds or 0.0)
     ]
-    return session, _lengthen(needed, session.seconds, len(dead)), len(needed)
+    needed = [
+        (each, span) for each, span in back if span <= LONGEST_PAUSE_S and not each.returned_as_new
+    ]
+    return session, _lengthen(needed, back, session.seconds, len(dead)), len(needed)
 
 
 def propose_poll_interval(history: PastIncidents) -> Change | None:
@@ -200,8 +203,9 @@ def propose_poll_interval(history: PastIncidents) -> Change | None:
 def _draw_interval(history: PastIncidents) -> tuple[TimeoutNow, Curve, int]:
     interval = read_poll_interval(history)
     now, hung = interval.seconds, _gone(history.all, {DepartureMode.DROPPED})
-    found = [(each, span) for each, span in _slow(history, now) if span <= LONGEST_INTERVAL_S]
-    return interval, _lengthen(found, now, len(hung)), len(found)
+    slow = _slow(history, now)
+    found = [(each, span) for each, span in slow if span <= LONGEST_INTERVAL_S]
+    return interval, _lengthen(found, slow, now, len(hung)), len(found)
 
 
 def find_declined(history: PastIncidents) -> Iterator[str]:
@@ -265,15 +269,31 @@ def _slow(history: PastIncidents, now: float | None) -> list[tuple[IncidentFacts
     return found
 
 
-def _lengthen(needed: Sequence[tuple[IncidentFacts, float]], now: float | None, gone: int) -> Curve:
-    """Return the curve over longer timeouts; where none is known now, over additions to it."""
+_Spans = Sequence[tuple[IncidentFacts, float]]
+"""Incidents, each with the time that its members needed."""
+
+
+def _lengthen(needed: _Spans, back: _Spans, now: float | None, gone: int) -> Curve:
+    """Return the curve over longer timeouts; where none is known now, over additions to it.
+
+    Members that were ``back`` later than a candidate keep their group waiting for longer, as those
+    do that are ``gone``.
+    """
     base = now or 0.0
     candidates = [value for _, span in needed if (value := round_up(span)) > base]
 
     def save_within(timeout_s: float) -> list[Saving]:
         return [save_by_longer_timeout(each) for each, span in needed if span < timeout_s]
 
-    return draw_curve(candidates, save_within, lambda t: gone * (t - base))
+    def lose_beyond(timeout_s: float) -> list[Saving]:
+        saved = {each.id for each, span in needed if span < timeout_s}
+        return [wait_longer(each, timeout_s - base) for each, _ in back if each.id not in saved]
+
+    def count_later(timeout_s: float) -> float:
+        late = sum(len(each.incident.absences) for each in lose_beyond(timeout_s))
+        return (gone + late) * (timeout_s - base)
+
+    return draw_curve(candidates, save_within, count_later, lose_beyond)
 
 
 def _longer(timeout: TimeoutNow, curve: Curve, asked: int, what: str) -> Change | None:
@@ -296,6 +316,7 @@ def _longer(timeout: TimeoutNow, curve: Curve, asked: int, what: str) -> Change 
         + timeout.limit(best.timeout_s),
         confidence=rate_confidence(timeout.is_seen, knows_unread),
         savings=best.savings,
+        losses=best.losses,
         curve=curve,
         lines=client_lines({timeout.setting: line}, group, timeout.group_type, timeout.client_kind),
     )

@@ -52,6 +52,22 @@ def save_by_longer_timeout(incident: IncidentFacts) -> Saving:
     return replace(saving, waiting_s=sum(seconds for seconds in away if seconds is not None))
 
 
+def wait_longer(incident: IncidentFacts, added_s: float) -> Saving:
+    """Return what a longer timeout costs an incident whose members are back after it, too.
+
+    The group waits longer for each of them: its partitions are unread for that time. Members had
+    the same number of partitions, on average.
+    """
+    spans = [each.seconds for each in incident.absences if each.seconds is not None]
+    since = incident.silent_since
+    before = 0.0 if since is None else max(0.0, incident.absences[0].at - since)
+    away = sum(spans) + before * len(spans)
+    is_known = incident.away_s is not None and away > 0.0
+    of_each = incident.away_s / away if incident.away_s is not None and is_known else None
+    unread_s = None if of_each is None else -of_each * added_s * len(spans)
+    return Saving(incident=incident, rebalances=0, unread_s=unread_s)
+
+
 def sum_unread(savings: Iterable[Saving]) -> float | None:
     """Return the unread seconds of those that are known; None where none is."""
     known = [each.unread_s for each in savings if each.unread_s is not None]

@@ -22,6 +22,8 @@ class TimeoutPoint:
 
     timeout_s: float
     savings: tuple[Saving, ...]
+    losses: tuple[Saving, ...] = ()
+    """Incidents that happen all the same, and for which the group would have waited longer."""
     later_s: float
     """Seconds for which members that are gone would have been missed later, in sum."""
 
@@ -33,7 +35,7 @@ class TimeoutPoint:
     @property
     def unread_s(self) -> float | None:
         """Unread seconds of partitions that it saves; None where not known."""
-        return sum_unread(self.savings)
+        return sum_unread((*self.savings, *self.losses))
 
     @property
     def net_s(self) -> float:
@@ -55,12 +57,14 @@ def draw_curve(
     candidates_s: Iterable[float],
     save_within: Callable[[float], Sequence[Saving]],
     count_later: Callable[[float], float],
+    lose_beyond: Callable[[float], Sequence[Saving]] = lambda _: (),
 ) -> Curve:
     """Return the points of a curve, by timeout."""
     return tuple(
         TimeoutPoint(
             timeout_s=timeout_s,
             savings=tuple(save_within(timeout_s)),
+            losses=tuple(lose_beyond(timeout_s)),
             later_s=count_later(timeout_s),
         )
         for timeout_s in sorted(set(candidates_s))

@@ -8,7 +8,7 @@ import pytest
 from aggregation.counterfactuals.change import Change, Confidence, PastIncidents
 from aggregation.counterfactuals.changes import find_changes
 from aggregation.counterfactuals.facts import IncidentFacts
-from aggregation.counterfactuals.rules import propose_static_membership
+from aggregation.counterfactuals.rules import propose_poll_interval, propose_static_membership
 from aggregation.counterfactuals.shape_rules import (
     propose_consumer_protocol,
     propose_cooperative,
@@ -203,6 +203,49 @@ class TestSessionTimeout:
         )
         assert bool(changes(pause)) is is_worth_it
 
+    @pytest.mark.parametrize("returned_as_new", [False, True])
+    def test_group_waits_longer_for_members_that_are_back_later(
+        self, *, returned_as_new: bool
+    ) -> None:
+        """Of four pauses a longer timeout would have avoided three; 2 partitions each."""
+        pauses = [
+            incident(
+                f"e{number}",
+                K.SESSION_EXPIRED,
+                absences=away(span, how=H.EXPIRED),
+                session_timeout_s=10.0,
+                silent_since=90.0,
+                member_s=60.0,
+                unread_s=100.0,
+                away_s=2 * (10.0 + span),
+                returned_as_new=returned_as_new and span > 6.0,
+            )
+            for number, span in enumerate((6.0, 6.0, 6.0, 400.0))
+        ]
+        change = changes(*pauses)["session.timeout.ms"]
+        # the fourth one's partitions are unread for 14 s more: 3 x 68 s - 2 x 14 s
+        assert (change.proposed, change.rebalances_avoided) == ("24000", 6)
+        assert change.unread_avoided_s == pytest.approx(176.0)
+        assert change.incidents == ("e0", "e1", "e2")
+        assert "14 s in all for those of this period" in change.price
+
+    def test_longer_timeout_that_costs_late_members_more_is_no_proposal(self) -> None:
+        """Their 8 partitions are unread for 14 s more; the pause costs 68 s."""
+        pauses = [
+            incident(
+                f"e{number}",
+                K.SESSION_EXPIRED,
+                absences=away(span, how=H.EXPIRED),
+                session_timeout_s=10.0,
+                silent_since=90.0,
+                member_s=600.0,
+                unread_s=100.0,
+                away_s=owned * (10.0 + span),
+            )
+            for number, (span, owned) in enumerate(((6.0, 2), (400.0, 8)))
+        ]
+        assert "session.timeout.ms" not in changes(*pauses)
+
     def test_member_that_died_or_was_away_for_long_is_no_pause(self) -> None:
         for span in (None, 301.0):
             gone = incident("e", K.SESSION_EXPIRED, absences=away(span, how=H.EXPIRED))
@@ -225,6 +268,27 @@ class TestPolls:
         assert (change.now, change.proposed) == ("60000", "110000")
         assert change.unread_avoided_s == pytest.approx(56.0)
         assert "50 s later" in change.price
+
+    def test_group_waits_longer_for_members_whose_work_takes_longer_still(self) -> None:
+        slow = [
+            incident(
+                f"p{number}",
+                K.POLL_TIMEOUT,
+                absences=away(span, how=H.DROPPED),
+                max_poll_interval_s=60.0,
+                between_polls_s=60.0 + span,
+                silent_since=40.0,
+                member_s=300.0,
+                unread_s=200.0,
+                away_s=2 * (60.0 + span),
+            )
+            for number, span in enumerate((12.0, 12.0, 12.0, 700.0))
+        ]
+        change = propose_poll_interval(PastIncidents(slow, slow))
+        assert change is not None
+        # 3 x 56 s - 2 x 50 s
+        assert change.proposed == "110000"
+        assert change.unread_avoided_s == pytest.approx(68.0)
 
     def test_longer_wait_that_costs_more_than_it_saves_gives_way_to_fewer_records(self) -> None:
         """The others had the partitions after 60 s; with a longer interval nobody would."""
