@@ -24,13 +24,12 @@ from aggregation.incidents.presence import AwayMember, Presence, find_first_note
 from aggregation.incidents.restarts import (
     RESTART_S,
     RESTARTS,
-    STOP_S,
     RestartHistory,
     Stop,
 )
 from aggregation.incidents.static_leaves import find_static_leave
 from aggregation.incidents.waiting import find_vain_wait, find_waits
-from aggregation.rebalances.departures import Departure, DepartureKind
+from aggregation.rebalances.departures import STOP_S, Departure, DepartureKind
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
 from aggregation.rebalances.root_cause import Certainty
 from aggregation.rebalances.segments import MemberRef, is_inferred_leave
@@ -50,6 +49,7 @@ _MODES = {
     DepartureKind.LEFT: DepartureMode.LEFT,
     DepartureKind.ROLLOUT: DepartureMode.LEFT,
     DepartureKind.SCALE_DOWN: DepartureMode.LEFT,
+    DepartureKind.STOPPED: DepartureMode.LEFT,
     DepartureKind.DROPPED: DepartureMode.DROPPED,
     DepartureKind.EXPIRED: DepartureMode.EXPIRED,
     DepartureKind.REMOVED: DepartureMode.REMOVED,

@@ -15,8 +15,8 @@ from aggregation.incidents.causes import (
 from aggregation.incidents.details import detail_of, list_lost_topics, list_new_topics
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import IncidentKind, RelatedCause
-from aggregation.incidents.restarts import STOP_S
 from aggregation.incidents.topic_growth import find_kept
+from aggregation.rebalances.departures import STOP_S
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.root_cause import EXPIRY_WAIT_S, Certainty
 from aggregation.rebalances.segments import MemberRef

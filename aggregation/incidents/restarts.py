@@ -15,8 +15,6 @@ from aggregation.rebalances.segments import MemberRef, is_inferred_leave
 
 RESTART_S = 600.0
 """A successor within this makes a departure a restart, and restarts a rollout or crash loop."""
-STOP_S = 60.0
-"""All members that stop within this are one incident."""
 LOOP_COUNT = 3
 
 RESTARTS = {IncidentKind.RESTART, IncidentKind.ROLLOUT, IncidentKind.CRASH_LOOP}

@@ -18,6 +18,8 @@ Workload = tuple[str, str]
 """Host and client id without what tells one instance from the next."""
 ROLLOUT_S = 600.0
 """A member of the same workload that comes this soon after another has gone takes its place."""
+STOP_S = 60.0
+"""Members that leave within this before the last one of their group stop with it."""
 SURGE_S = 120.0
 """So does one that came this soon before, if the one that went had been there for long."""
 
@@ -34,6 +36,8 @@ class DepartureKind(StrEnum):
     """By an admin."""
     ROLLOUT = "rollout"
     SCALE_DOWN = "scale-down"
+    STOPPED = "stop"
+    """With all members of the group, within `STOP_S`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +173,20 @@ def _classify(
     return departure
 
 
+def mark_stopped(
+    departures: Iterable[Departure], since: float, until: float
+) -> tuple[Departure, ...]:
+    """Mark the members that left in the stop of their group, from one instant to another."""
+    return tuple(
+        replace(each, kind=DepartureKind.STOPPED)
+        if each.kind in _OF_A_STOP and since <= each.at <= until
+        else each
+        for each in departures
+    )
+
+
+_OF_A_STOP = {DepartureKind.LEFT, DepartureKind.SCALE_DOWN}
+"""A member with a successor is of a rollout."""
 _SAFE = "[bcdfghjklmnpqrstvwxz2456789]"
 # Kubernetes: Deployment (template hash and suffix), StatefulSet and Job (ordinal); UUIDs of clients
 # https://github.com/kubernetes/apimachinery/blob/v0.30.0/pkg/util/rand/rand.go

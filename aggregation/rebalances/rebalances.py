@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from aggregation.rebalances.departures import (
+    STOP_S,
     Arrival,
     Departure,
     DepartureKind,
@@ -22,6 +23,7 @@ from aggregation.rebalances.departures import (
     arrivals,
     classify,
     departures,
+    mark_stopped,
 )
 from aggregation.rebalances.failures import Failures, find_rejoin, read_failures
 from aggregation.rebalances.grouping import (
@@ -228,7 +230,24 @@ def explain_known(known: KnownRecords) -> list[ExplainedRebalance]:
     explained = [
         _in_hindsight(each, groups[each.round.ref], came[each.round.ref]) for each in rebalances
     ]
-    return _add_findings(explained, read_findings(records))
+    return _add_findings(_mark_stops(explained), read_findings(records))
+
+
+def _mark_stops(episodes: Sequence[ExplainedRebalance]) -> list[ExplainedRebalance]:
+    """Mark the members that left in the stop of their group, the latest rebalance first."""
+    ended_at: dict[GroupRef, float] = {}
+    found: list[ExplainedRebalance] = []
+    for each in reversed(episodes):
+        ref, went = each.round.ref, each.departures
+        if each.is_end:
+            ended_at[ref] = max((departure.at for departure in went), default=each.round.ended_at)
+        if ref in ended_at:
+            came_at = max((arrival.at for arrival in each.arrivals), default=float("-inf"))
+            went = mark_stopped(went, max(came_at, ended_at[ref] - STOP_S), ended_at[ref])
+        if each.arrivals:
+            ended_at.pop(ref, None)
+        found.append(replace(each, departures=went))
+    return found[::-1]
 
 
 def _add_findings(

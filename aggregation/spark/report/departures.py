@@ -11,19 +11,22 @@ QUERY = """
 SELECT $keys,
        sum(CASE WHEN kind = 'rollout' THEN times ELSE 0 END) AS rollout,
        sum(CASE WHEN kind = 'scale-down' THEN times ELSE 0 END) AS scale_down,
+       sum(CASE WHEN what = 'stop' THEN times ELSE 0 END) AS stops,
+       sum(CASE WHEN kind = 'stop' THEN times ELSE 0 END) AS stopped,
        sum(CASE WHEN kind = 'left' THEN times ELSE 0 END) AS left,
        sum(CASE WHEN kind = 'dropped' THEN times ELSE 0 END) AS dropped,
        sum(CASE WHEN kind = 'expired' THEN times ELSE 0 END) AS expired,
        sum(CASE WHEN kind = 'removed' THEN times ELSE 0 END) AS removed
 FROM rollups
-WHERE what = 'departure' AND $period
+WHERE what IN ('departure', 'stop') AND $period
 GROUP BY $keys
-ORDER BY sum(times) DESC, $keys
+ORDER BY sum(CASE WHEN what = 'departure' THEN times END) DESC, $keys
 """
 
 KINDS = {
     "rollout": (DepartureKind.ROLLOUT, ON_LIGHT[Status.NONE]),
     "scale_down": (DepartureKind.SCALE_DOWN, ON_LIGHT[Status.NEW_MEMBER]),
+    "stopped": (DepartureKind.STOPPED, ON_LIGHT[Status.METADATA_CHANGED]),
     "left": (DepartureKind.LEFT, ON_LIGHT[Status.USER_REQUESTED]),
     "dropped": (DepartureKind.DROPPED, ON_LIGHT[Status.DROPPED_GROUP]),
     "expired": (DepartureKind.EXPIRED, ON_LIGHT[Status.REVOCATION_NEEDED]),
@@ -52,7 +55,8 @@ SECTION = Section(
     name="departures",
     title="Deploys and crashes",
     note="A member that went and whose place another of the same workload took within ten minutes "
-    "is a rollout; fewer afterwards is a scale-down; expired is a crash, a kill or the network; "
+    "is a rollout; fewer afterwards is a scale-down. Stops are of whole groups, whose members left "
+    "within a minute: stopped counts these members. Expired is a crash, a kill or the network; "
     "dropped is a poll interval that was too short; removed is an admin's doing.",
     empty="No member went in this period.",
     query=QUERY,

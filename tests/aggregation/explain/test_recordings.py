@@ -73,8 +73,8 @@ def _story(episodes: list[ExplainedRebalance]) -> list[str]:
                 "seen UserRequested m2 m2:rollout",  # it unsubscribes,
                 "seen NewMember m2",  # and subscribes again,
                 "seen MetadataChanged m2",  # to other topics than the leader knew
-                "seen UserRequested m2 m2:scale-down",
-                "seen UserRequested m1 m1:left",
+                "seen UserRequested m2 m2:stop",
+                "seen UserRequested m1 m1:stop",
             ],
         ),
         (
@@ -84,8 +84,8 @@ def _story(episodes: list[ExplainedRebalance]) -> list[str]:
                 "seen NewMember m1",
                 "seen NewMember m2",
                 "seen UserRequested m1",
-                "seen UserRequested m2 m2:scale-down",
-                "seen UserRequested m1 m1:left",
+                "seen UserRequested m2 m2:stop",
+                "seen UserRequested m1 m1:stop",
             ],
         ),
         (
@@ -111,8 +111,8 @@ def _story(episodes: list[ExplainedRebalance]) -> list[str]:
                 "seen NewMember m2",
                 "unknown - -",  # the broker's own: more partitions
                 "seen UnknownMember m1 m1:expired",
-                "seen UserRequested m2 m2:scale-down",
-                "seen UserRequested m1 m1:left",
+                "seen UserRequested m2 m2:stop",
+                "seen UserRequested m1 m1:stop",
             ],
         ),
     ],
