@@ -6,7 +6,7 @@ Columns have priorities: a terminal that is too narrow drops the least important
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from aggregation.explain.incident_words import duration, names, summarize, waiting
+from aggregation.explain.incident_words import duration, is_at_least, names, summarize, waiting
 from aggregation.incidents.answers import IncidentAnswer
 from aggregation.incidents.planning import PLANNED_KINDS
 from metrics.model.names import printable
@@ -106,7 +106,7 @@ def _group_row(
         "spark": sparkline(incidents, now),
         "when": "" if last is None else age(last, now),
         "members": str(group["members"]),
-        "cost": f"{sum(unread):.0f}" if unread else "",
+        "cost": f"{_bound(incidents, now)}{sum(unread):.0f}" if unread else "",
         "state": group.get("state") or "",
         "type": group["group_type"],
         "waiting": "" if last is None or not last.ongoing else printable(waiting(last.waiting_for)),
@@ -192,6 +192,12 @@ def _unread(incidents: Iterable[IncidentAnswer], now: float) -> list[tuple[float
     """Return start and unread partition-seconds of the incidents of the last hour."""
     costs = [(parse_time(i.started_at), i.cost.unread_partition_seconds or 0.0) for i in incidents]
     return [(max(at, now - SPAN_S), cost) for at, cost in costs if cost and at > now - SPAN_S]
+
+
+def _bound(incidents: Iterable[IncidentAnswer], now: float) -> str:
+    """Return the mark of a sum with a lower bound: no source shows a timeout."""
+    recent = (each for each in incidents if parse_time(each.started_at) > now - SPAN_S)
+    return "≥ " if any(map(is_at_least, recent)) else ""
 
 
 def age(incident: IncidentAnswer, now: float) -> str:
@@ -280,7 +286,7 @@ def incident_rows(incidents: Iterable[IncidentAnswer], now: float) -> list[tuple
 
 def _unread_text(incident: IncidentAnswer) -> str:
     unread = incident.cost.unread_partition_seconds
-    at_least = "≥ " if unread and incident.detail.get("unknown_timeout") else ""
+    at_least = "≥ " if unread and is_at_least(incident) else ""
     return "" if unread is None else f"{at_least}{unread:.1f} s"
 
 

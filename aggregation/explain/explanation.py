@@ -17,6 +17,7 @@ from aggregation.explain.incident_words import (
     count_by_member,
     duration,
     headline,
+    is_at_least,
     partition_seconds,
 )
 from aggregation.explain.recommendations import load_recommendations
@@ -270,7 +271,8 @@ def _costs(incidents: Sequence[IncidentAnswer]) -> list[str]:
     seconds = sum(cost.member_seconds for cost in costs)
     parts = [f"they cost {duration(seconds)} of the members' time"]
     if unread:
-        parts[0] += f" and {partition_seconds(sum(unread))}"
+        bound = "at least " if any(map(is_at_least, incidents)) else ""
+        parts[0] += f" and {bound}{partition_seconds(sum(unread))}"
     if moved:
         parts.append(f"{partitions(sum(moved))} moved")
     if max(lags, default=0):

@@ -98,8 +98,9 @@ def costliest(incidents: Sequence[IncidentAnswer]) -> str:
         return ""
     first = max(priced, key=_price)
     unread = first.cost.unread_partition_seconds
+    bound = "at least " if is_at_least(first) else ""
     cost = (
-        partition_seconds(unread)
+        f"{bound}{partition_seconds(unread)}"
         if unread
         else f"{duration(first.cost.member_seconds)} of its members' time"
     )
@@ -319,6 +320,11 @@ def _unread(incident: IncidentAnswer) -> list[str]:
     elif lacking := incident.detail.get("unknown_timeout"):
         text = f"at least {text} ({lacking} is not known)"
     return [text]
+
+
+def is_at_least(incident: IncidentAnswer) -> bool:
+    """Check that an incident's unread time is a lower bound: no source shows a timeout."""
+    return "unknown_timeout" in incident.detail
 
 
 def partition_seconds(unread: float) -> str:

@@ -26,10 +26,11 @@ from aggregation.incidents.lag_growth import (
 from aggregation.incidents.model import Cost, Incident, IncidentKind, RebalanceSpan
 from aggregation.incidents.polls import join_without_poll, measure_polls
 from aggregation.incidents.refusals import find_refusals
-from aggregation.incidents.restarts import RESTART_S, STOP_S, Stop
+from aggregation.incidents.restarts import RESTART_S, Stop
 from aggregation.incidents.settings import ClientKind, find_client_kind
 from aggregation.incidents.topic_growth import find_growth
 from aggregation.rebalances.clock_steps import ClockStep, Doubt
+from aggregation.rebalances.departures import STOP_S
 from aggregation.rebalances.failures import AGAIN_S
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.known_records import Watermark, prepare_records
@@ -320,7 +321,7 @@ def _incident(group: _KnownGroup, draft: Draft, unread: float | None, until: flo
         reason=draft.reason,
         detail=complete(draft, group.attributes)
         | ({"lost_right": draft.lost_right} if draft.lost_right else {}),
-        rebalances=tuple(_span(each) for each in draft.rebalances if not each.is_end),
+        rebalances=tuple(_span(each, draft.kind) for each in draft.rebalances if not each.is_end),
         waiting_for=tuple(draft.waits),
         departures=departures,
         members_out=tuple(d.member for d in departures if d.returned_at is None),
@@ -404,15 +405,16 @@ def _first(draft: Draft) -> list[str]:
     return [] if member is None else list(member._replace(twin=0).key)
 
 
-def _span(rebalance: ExplainedRebalance) -> RebalanceSpan:
-    round_ = rebalance.round
+def _span(rebalance: ExplainedRebalance, kind: IncidentKind) -> RebalanceSpan:
+    """Return a rebalance of an incident; without a status of its own it has the root cause's."""
+    round_, code = rebalance.round, rebalance.trigger.code
     return RebalanceSpan(
         id=round_.id,
         started_at=round_.started_at,
         ended_at=round_.ended_at,
         is_open=round_.is_open,
         generations=round_.generations,
-        status=rebalance.trigger.code,
+        status=kind.status if code is None else code,
     )
 
 

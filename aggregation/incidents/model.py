@@ -140,7 +140,7 @@ class RebalanceSpan:
     is_open: bool
     generations: tuple[int, ...]
     status: RebalanceStatus | None
-    """Status of this rebalance's own trigger."""
+    """Status of this rebalance's own trigger; if that was not seen, of the incident's root."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +222,16 @@ class Incident:
     """Members that took part in its largest rebalance."""
     joins_without_poll: bool | None = None
     """All its clients are librdkafka, which joins a cooperative group again without a poll."""
+
+    @property
+    def unread_at_least(self) -> bool:
+        """Whether its unread time is a lower bound, or not known: then so is a sum with it.
+
+        The last leave of a group has no rebalance and costs nothing.
+        """
+        if self.cost.unread_partition_seconds is None:
+            return bool(self.rebalances)
+        return "unknown_timeout" in self.detail
 
     @property
     def is_ongoing(self) -> bool:

@@ -71,6 +71,8 @@ class GroupLine:
     """Whether one of the recent incidents was not planned."""
     day: int = 0
     unread: float = 0.0
+    unread_at_least: bool = False
+    """More was unread: no source shows a timeout, or the assignments of all incidents."""
     last_at: float = 0.0
 
     def add(self, row: MemberRow) -> None:
@@ -91,6 +93,7 @@ class GroupLine:
             if end_at >= now - DAY_S:
                 self.day += 1
                 self.unread += incident.cost.unread_partition_seconds or 0.0
+                self.unread_at_least |= incident.unread_at_least
 
     @property
     def is_unstable(self) -> bool:

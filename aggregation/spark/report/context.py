@@ -143,7 +143,7 @@ def rollups_in_zone(store: RollupStore, zone: str) -> DataFrame:
     rebalances, incidents = store.rebalances(), incidents_in_zone(store.incidents(), zone)
     local = rebalances.withColumn("day", F.to_date(F.from_utc_timestamp("started_at", zone)))
     made_of_rows = ("rebalance", "hour", "storm", "moved", "follow_up", "trigger", "straggler")
-    replaced = (*made_of_rows, "departure", "skew", "incident")
+    replaced = (*made_of_rows, "departure", "stop", "skew", "incident")
     of_groups = (F.col("what") == "duration") & (F.col("kind") == "group")
     kept = store.rollups().where(~F.col("what").isin(*replaced) & ~of_groups)
     return union(kept, rebalance_rows(local, zone), incident_rows(incidents))

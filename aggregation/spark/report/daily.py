@@ -10,6 +10,7 @@ HISTORY_DAYS = 56
 
 QUERY = """
 SELECT day, $keys, what, kind, plan, sum(times) AS times, sum(unread_seconds) AS unread_s,
+       coalesce(sum(unread_at_least), 0) > 0 AS unread_at_least,
        sum(member_seconds) AS lost_s, max(last_at) AS last_at, last_reason
 FROM rollups
 WHERE what IN ('incident', 'observed', 'change', 'annotation')

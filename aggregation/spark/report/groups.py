@@ -14,6 +14,9 @@ WITH totals AS (
          sum(CASE WHEN what = 'incident' THEN unread_seconds END) AS unread_s,
          sum(CASE WHEN what = 'incident' AND plan = 'unplanned' THEN unread_seconds END)
            AS unplanned_unread_s,
+         coalesce(sum(unread_at_least), 0) > 0 AS unread_at_least,
+         coalesce(sum(CASE WHEN plan = 'unplanned' THEN unread_at_least END), 0) > 0
+           AS unplanned_unread_at_least,
          sum(CASE WHEN what = 'rebalance' THEN member_seconds END) AS lost_s,
          sum(CASE WHEN what = 'rebalance' AND plan = 'unplanned' THEN member_seconds END)
            AS unplanned_lost_s,
@@ -23,16 +26,22 @@ WITH totals AS (
   WHERE (what IN ('rebalance', 'moved', 'incident')
          OR what = 'status' AND scope = 'consumer' AND code = 5) AND $period
   GROUP BY $keys
+), places AS (
+  SELECT *, lost_s / nullif(sum(lost_s) OVER (), 0) AS share_of_lost,
+         least(rank() OVER (ORDER BY coalesce(unread_s, 0) DESC),
+               CASE WHEN unread_at_least
+                    THEN rank() OVER (ORDER BY coalesce(lost_s, 0) DESC) END) AS place
+  FROM totals
+  WHERE rebalances > 0 OR incidents > 0
 )
 SELECT $keys, coalesce(incidents, 0) AS incidents, coalesce(unplanned, 0) AS unplanned,
-       unread_s, unplanned_unread_s, coalesce(rebalances, 0) AS rebalances,
+       unread_s, unread_at_least, unplanned_unread_s, unplanned_unread_at_least,
+       coalesce(rebalances, 0) AS rebalances,
        coalesce(rebalancing_s, 0D) AS rebalancing_s, coalesce(lost_s, 0D) AS lost_s,
        coalesce(unplanned_lost_s, 0D) AS unplanned_lost_s,
-       lost_s / nullif(sum(lost_s) OVER (), 0) AS share_of_lost, out_of_group_s,
-       partitions_moved
-FROM totals
-WHERE rebalances > 0 OR incidents > 0
-ORDER BY coalesce(unread_s, 0) DESC, coalesce(lost_s, 0) DESC, $keys
+       share_of_lost, out_of_group_s, partitions_moved
+FROM places
+ORDER BY place, coalesce(unread_s, 0) DESC, coalesce(lost_s, 0) DESC, $keys
 """
 
 
@@ -58,8 +67,9 @@ def _parts(row: Row) -> list[tuple[str, float]]:
 SECTION = Section(
     name="groups",
     title="Groups by cost",
-    note="The costliest first, by unread partition seconds where a source shows assignments, else "
-    "by the time lost. Lost is the time of members that were not at 0: ten members that wait "
+    note="The costliest first, by unread partition seconds. Where more was unread than is known, "
+    "as no source shows a timeout or assignments, a group stands as high as its time lost puts it, "
+    "if that is higher. Lost is the time of members that were not at 0: ten members that wait "
     "a minute lose ten minutes. The part of it at DroppedGroup (5), in which a member is in no "
     "rebalance, is out of group. Partitions moved are of the rebalances for which members or "
     "inspection report them.",

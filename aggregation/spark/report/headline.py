@@ -127,10 +127,18 @@ def worst_groups(tables: Tables) -> Rows:
 
 
 def cost_of(row: Row) -> str:
-    """Return the cost of a group's incidents: unread time if it is known, else members' time."""
-    if row["unread_s"] is not None:
-        return f"{format_seconds(row['unread_s'])} unread"
-    return f"{format_seconds(row['lost_s'])} lost by members"
+    """Return the cost of incidents: the unread time, and if it may be more, the members' time."""
+    lost = f"{format_seconds(row['lost_s'])} lost by members"
+    if row["unread_s"] is None:
+        return lost
+    unread = f"{format_unread(row)} unread"
+    return f"{unread}, {lost}" if row["unread_at_least"] else unread
+
+
+def format_unread(row: Row) -> str:
+    """Write an unread time that is known; a lower bound is named as one."""
+    bound = "at least " if row["unread_at_least"] else ""
+    return f"{bound}{format_seconds(row['unread_s'])}"
 
 
 def sum_known(rows: Rows, name: str) -> float | None:
@@ -144,23 +152,31 @@ def figures(tables: Tables) -> list[Figure]:
     top = next((row["share"] for row in tables["share"] if row["share"] is not None), None)
     lost = sum(row["lost_s"] for row in tables["groups"])
     longest = max((row["max_s"] or 0.0 for row in tables["durations"]), default=0.0)
-    unread = sum_known(tables["groups"], "unread_s")
     unplanned = count_incidents(tables, "unplanned")
     return [
         _counted(unplanned, "unplanned incident", "incidents"),
         _counted(count_incidents(tables) - unplanned, "planned one", "incidents"),
         _counted(_total(tables), "rebalance", "groups"),
-        *(
-            []
-            if unread is None
-            else [Figure(format_seconds(unread), "partitions unread", "groups")]
-        ),
+        *_unread(tables["groups"]),
         Figure(format_seconds(lost), "lost by members", "groups"),
         Figure(format_seconds(longest), "longest rebalance", "durations"),
         *([] if top is None else [Figure(format_share(top), "most time rebalancing", "share")]),
         _counted(len(tables["storms"]), "storm", "storms"),
         _counted(faults(tables), "fault", "quality", " in the data"),
     ]
+
+
+def _unread(groups: Rows) -> list[Figure]:
+    unread = sum_known(groups, "unread_s")
+    if unread is None:
+        return []
+    total = {"unread_s": unread, "unread_at_least": is_at_least(groups)}
+    return [Figure(format_unread(total), "partitions unread", "groups")]
+
+
+def is_at_least(rows: Rows) -> bool:
+    """Check that more may be unread than the sum of rows shows."""
+    return any(row["unread_at_least"] for row in rows)
 
 
 def _counted(number: int, noun: str, section: str, where: str = "") -> Figure:
@@ -233,7 +249,25 @@ def _causes(tables: Tables) -> str | None:
     row = rows[0]
     of_all = count_incidents(tables, "unplanned")
     number = f"{row['incidents']:,} of {count(of_all, 'unplanned incident')}"
-    return f"The costliest unplanned cause was {row['kind']}: {number}, {cost_of(row)}."
+    found = f"The costliest unplanned cause was {row['kind']}: {number}, {cost_of(row)}"
+    return f"{found}{_hidden_cause(rows)}."
+
+
+def _hidden_cause(rows: Rows) -> str:
+    """Name a cause that may cost more than the first one: its unread time is not all known."""
+    first = rows[0]
+    most = max((row for row in rows if row["unread_at_least"]), key=_lost, default=first)
+    if most is first or _lost(most) <= _lost(first):
+        return ""
+    known = "not known" if most["unread_s"] is None else format_unread(most)
+    return (
+        f"; {most['kind']} cost members more, {format_seconds(_lost(most))} in "
+        f"{count(most['incidents'], 'incident')}, and its unread time is {known}"
+    )
+
+
+def _lost(row: Row) -> float:
+    return row["lost_s"] or 0.0
 
 
 def _durations(tables: Tables) -> str | None:
@@ -336,15 +370,12 @@ def _faults(tables: Tables) -> str | None:
 
 
 def _outages(rows: Sequence[Row]) -> str:
-    """Return the hours without a record of agents, the longest first, with its name.
-
-    They were out, or had no member: the data does not show which.
-    """
+    """Return the hours in which agents that had members were silent, the longest first."""
     longest, hours = rows[0], f"{sum(row['outage_h'] for row in rows):,} h"
     if len(rows) == 1:
-        return f"agent {readable(longest['agent'])} has no record of {hours}"
+        return f"agent {readable(longest['agent'])} was silent for {hours}"
     most = f"{longest['outage_h']:,} h of {readable(longest['agent'])}"
-    return f"{len(rows):,} agents have no record of {hours} in all ({most})"
+    return f"{len(rows):,} agents were silent for {hours} in all ({most})"
 
 
 def _missing_days(period: Period, days_without: int) -> str | None:

@@ -9,15 +9,21 @@ from metrics.model.status import RebalanceStatus as Status
 QUERY = """
 WITH totals AS (
   SELECT kind, plan, sum(times) AS incidents, sum(unread_seconds) AS unread_s,
+         coalesce(sum(unread_at_least), 0) > 0 AS unread_at_least,
          sum(member_seconds) AS lost_s
   FROM rollups
   WHERE what = 'incident' AND $period
   GROUP BY kind, plan
+), places AS (
+  SELECT *, lost_s / nullif(sum(lost_s) OVER (), 0) AS share_of_lost,
+         least(rank() OVER (ORDER BY coalesce(unread_s, 0) DESC),
+               CASE WHEN unread_at_least
+                    THEN rank() OVER (ORDER BY coalesce(lost_s, 0) DESC) END) AS place
+  FROM totals
 )
-SELECT kind, plan, incidents, unread_s, lost_s,
-       lost_s / nullif(sum(lost_s) OVER (), 0) AS share_of_lost
-FROM totals
-ORDER BY coalesce(unread_s, 0) DESC, lost_s DESC, kind, plan
+SELECT kind, plan, incidents, unread_s, unread_at_least, lost_s, share_of_lost
+FROM places
+ORDER BY place, coalesce(unread_s, 0) DESC, lost_s DESC, kind, plan
 """
 
 PLAN_COLOURS = {
@@ -56,8 +62,9 @@ SECTION = Section(
     title="Causes by cost",
     note="An incident is everything that follows from one thing that happened: a rollout of twelve "
     "members is one. Unread is the time of partitions that nobody could read, where a source shows "
-    "assignments; lost is the time of members that were not at 0. Starts, stops, deploys and "
-    "changed topics are planned.",
+    "assignments; lost is the time of members that were not at 0. The order is by unread time. "
+    "Where more was unread than is known, a cause stands as high as its time lost puts it, if that "
+    "is higher. Starts, stops, deploys and changed topics are planned.",
     empty="No incident began in this period.",
     query=QUERY,
     preaggregation=PreAggregation.DAYS,

@@ -52,11 +52,19 @@ def find_unused(objectives: Sequence[Objective], tables: Mapping[str, Rows], by:
     return [each.pattern for n, each in enumerate(objectives) if n not in used]
 
 
+def _is_within(budget: float, spent: float | None, *, is_more: bool) -> bool | None:
+    """Return whether a budget was kept; a lower bound can only show that it was not."""
+    if spent is None:
+        return None
+    return False if spent > budget else None if is_more else True
+
+
 def _row(objective: Objective, share: Row, cost: Row | None, period: Period, by: str) -> Row:
     """Check a group; an objective without a known value is neither met nor missed."""
     rebalancing = share["share"]
     level = None if rebalancing is None else 1 - rebalancing
     spent = cost["unread_s"] if cost else 0.0  # nothing happened
+    is_more = bool(cost and cost["unread_at_least"])
     budget = None
     if objective.budget_s is not None:
         budget = objective.budget_s * period.days / BUDGET_DAYS
@@ -64,7 +72,7 @@ def _row(objective: Objective, share: Row, cost: Row | None, period: Period, by:
     if objective.target is not None:
         kept.append(None if level is None else level >= objective.target)
     if budget is not None:
-        kept.append(None if spent is None else spent <= budget)
+        kept.append(_is_within(budget, spent, is_more=is_more))
     return {
         "cluster": share["cluster"],
         by: share[by],
@@ -72,6 +80,7 @@ def _row(objective: Objective, share: Row, cost: Row | None, period: Period, by:
         "level": level,
         "budget_s": budget,
         "unread_s": spent,
+        "unread_at_least": is_more,
         "budget_used": spent / budget if budget and spent is not None else None,
         "met": False if False in kept else None if None in kept or not kept else True,
     }

@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from aggregation.spark.report.headline import Sentence, cost_of, count, format_days
+from aggregation.spark.report.headline import Sentence, cost_of, count, format_days, format_unread
 from aggregation.spark.report.plot import format_seconds, plain, readable
 from aggregation.spark.report.report import Report
 from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key, subject
@@ -35,6 +35,14 @@ _INCIDENTS = "incidents"
 _ALL_INCIDENTS = "incidents.csv"
 _GROUPS = "groups"
 _ALL_GROUPS = "groups.csv"
+_BOUNDS = {"unread_s": "unread_at_least", "unplanned_unread_s": "unplanned_unread_at_least"}
+"""Columns with a sum that may be a lower bound, and the columns that mark it."""
+
+
+class AtLeast(float):
+    """A number that is a lower bound."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +199,7 @@ def objective_words(row: Row) -> dict[str, str]:
         "name": readable(subject(row)),
         "level": percent(row["level"]) or "not known",
         "target": percent(row["target"]),
-        "unread": length(row["unread_s"]) or "not known",
+        "unread": "not known" if row["unread_s"] is None else format_unread(row),
         "budget": length(row["budget_s"]),
         "met": {True: "met", False: "missed", None: "not known"}[row["met"]],
         "state": {True: "kept", False: "missed", None: "none"}[row["met"]],
@@ -264,7 +272,12 @@ def visible_columns(row: Row) -> Row:
     own = row
     if named is not None:
         own = row | {named: subject(row) if row[named] is not None else None}
-    left_out = set() if named is None else {"cluster"}
+    left_out = {*_BOUNDS.values(), *(() if named is None else ("cluster",))}
+    own = own | {
+        name: AtLeast(row[name])
+        for name, bound in _BOUNDS.items()
+        if row.get(bound) and row[name] is not None
+    }
     return {name: value for name, value in own.items() if name in unnamed - left_out}
 
 
@@ -335,7 +348,8 @@ def format_value(name: str, value: float | date) -> str:
         case int():
             return f"{value:,}"
         case float():
-            return format_number(value)
+            bound = "at least " if isinstance(value, AtLeast) else ""
+            return f"{bound}{format_number(value)}"
         case datetime():
             return f"{value:%Y-%m-%d %H:%M:%S}"
         case date():

@@ -9,9 +9,10 @@ QUARANTINED, LATE, FUTURE, UNSEEN = "(quarantine)", "(late)", "(future)", "(caus
 QUERY = """
 WITH days AS (
   SELECT host AS agent, day, array_min(hours) AS first, array_max(hours) AS last,
-         size(hours) AS present, is_sampled
+         size(hours) AS present, is_sampled, is_empty
   FROM (
     SELECT host, day, max(bucket) IS NOT NULL AS is_sampled,
+           getbit(coalesce(max(bucket), 0), 24) = 1 AS is_empty,
            filter(sequence(0, 23), h -> getbit(coalesce(max(bucket), 16777215), h) = 1) AS hours
     FROM rollups
     WHERE what = 'quality' AND kind = 'records' AND $period
@@ -19,7 +20,9 @@ WITH days AS (
   )
 ), gaps AS (
   SELECT agent, is_sampled, present, last - first + 1 - present AS within,
-         24 * datediff(day, lag(day) OVER in_order) + first - lag(last) OVER in_order - 1 AS before
+         CASE WHEN lag(is_empty) OVER in_order THEN 0
+              ELSE 24 * datediff(day, lag(day) OVER in_order) + first
+                   - lag(last) OVER in_order - 1 END AS before
   FROM days
   WINDOW in_order AS (PARTITION BY agent ORDER BY day)
 ), outages AS (
@@ -89,10 +92,11 @@ SECTION = Section(
     "has no length, so missing records make durations fewer, never longer. Ends not seen are "
     "also what is still going on. Quarantined lines count on the day of their file, or all "
     "where no first or last day was asked for. Late lines are records of days with removed "
-    "records: the sums of such a day stay as they are. Outage is in hours without a record "
-    "between two of the agent's, two or more: what happened in them was not seen. An agent whose "
-    "members were all stopped has no records either. One that does not come back has no outage, "
-    "as its pod may be gone; hours that another agent of the same members saw do not count. "
+    "records: the sums of such a day stay as they are. Outage is the time in which an agent itself "
+    "was silent: two or more hours without a record between two of its own, though it had members. "
+    "What happened then was not seen. Hours behind the leave of its last member do not count, nor "
+    "do those that another agent of the same members saw. An agent that does not come back has no "
+    "outage, as its pod may be gone. "
     "Causes not seen are of rebalances whose cause no record shows: of a "
     "member without an agent, or whose agent was out or replaced, or of a long rebalance, which "
     "may itself have waited for the member that is gone. Future lines are records from more than a "

@@ -203,12 +203,14 @@ def _news_schema(by: str) -> pa.Schema:
 
 
 def _slo_schema(by: str) -> pa.Schema:
-    numbers = ("target", "level", "budget_s", "unread_s", "budget_used")
+    numbers = ("target", "level", "budget_s", "unread_s")
     return pa.schema(
         [
             ("cluster", pa.string()),
             (by, pa.string()),
             *((name, _NUMBER) for name in numbers),
+            ("unread_at_least", pa.bool_()),
+            ("budget_used", _NUMBER),
             ("met", pa.bool_()),
         ]
     )

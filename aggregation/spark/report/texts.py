@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
-from aggregation.spark.report.headline import cost_of, count, format_days
+from aggregation.spark.report.headline import cost_of, count, format_days, is_at_least
 from aggregation.spark.report.page import (
     NO_NEWS,
     cell_limit,
@@ -149,6 +149,7 @@ def document(report: Report) -> dict[str, Any]:
         "timezone": report.zone,
         "by": report.by,
         "figures": report.figure_values(),
+        "unread_at_least": is_at_least(report.tables["groups"]),
         "worst": [_plain_row(row) for row in report.worst],
         "proposals": [msgspec.to_builtins(each) for each in report.proposals],
         "slo": [_plain_row(row) for row in report.tables["slo"]],

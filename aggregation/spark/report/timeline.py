@@ -18,6 +18,7 @@ SELECT date_sub($last, $step * (CAST(floor(datediff($last, day) / $step) AS INT)
        sum(CASE WHEN what = 'incident' THEN times ELSE 0 END) AS incidents,
        sum(CASE WHEN what = 'rebalance' THEN times ELSE 0 END) AS rebalances,
        sum(CASE WHEN what = 'incident' THEN unread_seconds END) AS unread_s,
+       coalesce(sum(unread_at_least), 0) > 0 AS unread_at_least,
        sum(CASE WHEN what = 'rebalance' THEN member_seconds ELSE 0D END) AS lost_s
 FROM rollups
 WHERE what IN ('incident', 'rebalance') AND plan IS NOT NULL AND $period

@@ -13,6 +13,7 @@ WITH weeks AS (
          coalesce(sum(CASE WHEN what = 'incident' AND plan = 'planned' THEN times END), 0)
            AS planned,
          sum(CASE WHEN what = 'incident' THEN unread_seconds END) AS unread_s,
+         coalesce(sum(unread_at_least), 0) > 0 AS unread_at_least,
          coalesce(sum(CASE WHEN what = 'rebalance' THEN times END), 0) AS rebalances,
          coalesce(sum(CASE WHEN what = 'rebalance' THEN member_seconds END), 0D) AS lost_s,
          coalesce(sum(CASE WHEN what = 'rebalance' THEN seconds END), 0D) AS rebalancing_s,
@@ -22,7 +23,7 @@ WITH weeks AS (
   WHERE what IN ('incident', 'rebalance', 'observed') AND day BETWEEN date_sub($first, 7) AND $last
   GROUP BY 1
 ), changes AS (
-  SELECT week, days, unplanned, planned, unread_s, rebalances,
+  SELECT week, days, unplanned, planned, unread_s, unread_at_least, rebalances,
          CASE WHEN lag(days) OVER w = days THEN lag(rebalances) OVER w END AS rebalances_before,
          CASE WHEN lag(days) OVER w = days AND lag(rebalances) OVER w > 0
               THEN rebalances / lag(rebalances) OVER w - 1 END AS change,

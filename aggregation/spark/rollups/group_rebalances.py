@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from aggregation.incidents.incidents import Analysis
 from aggregation.incidents.model import Incident
 from aggregation.rebalances.rebalances import ExplainedRebalance
+from aggregation.rebalances.root_cause import Certainty, Trigger
 from aggregation.rebalances.silences import NO_SILENCES, Silences, find_silences
 from aggregation.rebalances.slots import SLOTS_OF_A_DAY
 from aggregation.spark.rollups.clock_offsets import (
@@ -340,6 +341,21 @@ def rows_of(
     return [row_of(each, incidents.get(each.round.id), offsets, steps=steps) for each in rebalances]
 
 
+def _trigger_of(episode: ExplainedRebalance, incident: Incident | None) -> Trigger:
+    """Return a rebalance's trigger; a status that only its incident shows is inferred."""
+    trigger = episode.trigger
+    if trigger.code is not None or incident is None or incident.kind.status is None:
+        return trigger
+    member = incident.members[0] if len(incident.members) == 1 else None
+    return Trigger(
+        certainty=Certainty.INFERRED,
+        at=trigger.at,
+        member=member,
+        code=incident.kind.status,
+        reason=incident.reason,
+    )
+
+
 def row_of(
     episode: ExplainedRebalance,
     incident: Incident | None = None,
@@ -352,7 +368,8 @@ def row_of(
     ``offsets`` are subtracted from its times; those that are ``corrected`` were before, and so were
     the ``steps`` of its members' clocks.
     """
-    round_, trigger, slow = episode.round, episode.trigger, episode.straggler
+    round_, slow = episode.round, episode.straggler
+    trigger = _trigger_of(episode, incident)
     start, end = span(round_, offsets)
     started_at = datetime.fromtimestamp(start, UTC)
     return {

@@ -26,7 +26,7 @@ FLAPPING = 3
 SEVERAL_DAYS = 0
 """The ``bucket`` of departures that are summed over several days."""
 ROWS = T.StructType([field for field in ROLLUPS if field.name != "batch"])
-_SUMS = ("times", "seconds", "member_seconds", "unread_seconds")
+_SUMS = ("times", "seconds", "member_seconds", "unread_seconds", "unread_at_least")
 
 
 class PreAggregation(StrEnum):
@@ -70,6 +70,7 @@ _OF_GROUPS: Mapping[str, tuple[str, ...]] = {
     "duration": (*_OF_GROUP, "kind", "bucket"),
     "departure": (*_OF_GROUP, "kind"),
     "moved": _OF_GROUP,
+    "stop": _OF_GROUP,
     "storm": (*_OF_GROUP, "last_at", "plan"),
     "straggler": _OF_MEMBER,
     "trigger": (*_OF_MEMBER, "code", "plan"),

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from aggregation.spark.rollups.closed_episodes import sum_episodes
 from aggregation.spark.rollups.clusters import add_clusters, known_clusters
 from aggregation.spark.rollups.doubled_groups import Groups, find_doubled
+from aggregation.spark.rollups.empty_agents import find_empty_hours
 from aggregation.spark.rollups.group_rebalances import (
     CARRIED,
     INCIDENTS,
@@ -83,6 +84,7 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
     seen = timestamps(day_range.transitions).unionByName(timestamps(day_range.samples)).persist()
     last_seen = agents_last_seen(seen.withColumnRenamed("last_at", "ts"))
     silences = agents_silences(seen)
+    empty = find_empty_hours(seen, day_range.transitions.unionByName(day_range.samples))
     transitions, files, known = day_range.transitions, day_range.files, known_clusters(seen)
     samples = day_range.samples
     if known is not None:
@@ -109,7 +111,7 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
             member_rollups(sums, singles),
             rebalance_rows(rebalances),
             incident_rows(incidents),
-            observation_rows(seen if known is None else add_clusters(seen, known)),
+            observation_rows(seen if known is None else add_clusters(seen, known), empty),
             note_rows(transitions),
             change_rows(groups),
         ),

@@ -47,7 +47,9 @@ and a member that is back after a departure's time is a new one. Since 11 conver
 their classic rebalances, a join without a sync and the end of a static member's session have their
 cause, and a partition that somebody had before is no new one. Since 12 a member that left before
 its first heartbeat was answered was in no rebalance, an address that others name is a machine, and
-a status that one agent of a member has lost is lost for all.
+a status that one agent of a member has lost is lost for all. Incidents have whether their unread
+time is a lower bound, hours behind the leave of an agent's last member are no outage, a stop of all
+members is one, and a rebalance of an incident with a cause has that.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

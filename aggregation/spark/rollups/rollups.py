@@ -1,11 +1,11 @@
 """The rollups: one table of additive rows, each day computed alone.
 
 Theory of operation. Every row counts something (``what``) of one day and of one group, member,
-code or bucket. ``times``, ``seconds``, ``member_seconds`` and ``unread_seconds`` add up over any
-rows, so weeks, periods, applications and percentiles (`bucket_of`) are sums. ``longest`` is a
-maximum. Rows are written by *batch*, the day with which something was over; ``day`` is the day of
-its beginning. Open episodes and rebalances are carried over midnight: partial sums of members'
-episodes, and groups' last records.
+code or bucket. ``times``, ``seconds``, ``member_seconds``, ``unread_seconds`` and
+``unread_at_least`` add up over any rows, so weeks, periods, applications and percentiles
+(`bucket_of`) are sums. ``longest`` is a maximum. Rows are written by *batch*, the day with which
+something was over; ``day`` is the day of its beginning. Open episodes and rebalances are carried
+over midnight: partial sums of members' episodes, and groups' last records.
 
 | what | per | counts |
 |---|---|---|
@@ -17,6 +17,7 @@ episodes, and groups' last records.
 | trigger | member, code, plan | rebalances that it began; the last one's time and reason |
 | straggler | member | rebalances that it held up, and the seconds of waiting |
 | departure | member, kind | members that left or were removed |
+| stop | group | stops of a group: all of its members left within a minute |
 | follow_up | group, code | rebalances that another one caused |
 | moved | group | partitions that moved, of rebalances for which that is known |
 | hour | cluster, bucket = hour, plan | rebalances by hour, UTC |
@@ -24,18 +25,21 @@ episodes, and groups' last records.
 | observed | group | seconds of its agents' presence on a day; kind = unknown: not known |
 | change | member, kind = field | attributes that changed; reason = before and after |
 | annotation | group, or none: all of them | markers that users or deploys posted; reason = text |
-| quality | host = agent, kind | records (bucket: bits of the hours that have some), and episodes
-|         |                    | that are not whole |
+| quality | host = agent, kind | records (bucket: bits of the hours that have some, or in which it
+|         |                    | had no member), and episodes that are not whole |
 | skew | host = agent | clock offsets, summed |
 """
 
+from collections.abc import Collection
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
 
+from aggregation.rebalances.departures import DepartureKind
 from aggregation.rebalances.slots import SLOTS_OF_A_DAY
+from aggregation.spark.rollups.empty_agents import AgentHour, fill_hours
 from aggregation.spark.rollups.group_changes import CHANGED_TO, FIELDS
 from aggregation.spark.rollups.member_episodes import (
     CODES,
@@ -48,7 +52,7 @@ from aggregation.spark.rollups.member_episodes import (
     state,
 )
 from aggregation.spark.tables.period import MICROS
-from metrics.model.sample import SampleKind
+from metrics.model.sample import Outcome, SampleKind
 
 BUCKETS_PER_DOUBLING = 8
 """Bounds grow by 9 %."""
@@ -72,6 +76,7 @@ ROLLUPS = T.StructType(
         T.StructField("seconds", T.DoubleType()),
         T.StructField("member_seconds", T.DoubleType()),
         T.StructField("unread_seconds", T.DoubleType()),
+        T.StructField("unread_at_least", T.LongType()),
         T.StructField("longest", T.DoubleType()),
         T.StructField("last_at", T.TimestampType()),
         T.StructField("last_reason", T.StringType()),
@@ -167,6 +172,7 @@ def incident_rows(incidents: DataFrame) -> DataFrame:
         code=F.col("status"),
         seconds=length / F.lit(MICROS),
         unread_seconds=F.col("unread_partition_seconds"),
+        unread_at_least=F.col("unread_at_least"),
     )
     return _sum_facts(incidents.select("batch", "day", fact.alias("fact")))
 
@@ -208,7 +214,7 @@ def _sum_facts(facts: DataFrame) -> DataFrame:
         .where(F.col("what").isNotNull())
         .groupBy("batch", "day", *_KEYS)
         .agg(
-            *_sums("times", "seconds", "member_seconds", "unread_seconds"),
+            *_sums("times", "seconds", "member_seconds", "unread_seconds", "unread_at_least"),
             F.max("longest").alias("longest"),
             F.max("last").alias("last"),
         )
@@ -224,7 +230,7 @@ _FACT = {
     **dict.fromkeys(_TEXTS, "string"),
     **dict.fromkeys(("code", "bucket"), "int"),
     "since": "timestamp",
-    "times": "bigint",
+    **dict.fromkeys(("times", "unread_at_least"), "bigint"),
     **dict.fromkeys(("seconds", "member_seconds", "unread_seconds", "longest"), "double"),
     "last": "struct<at:timestamp,reason:string>",
 }
@@ -259,6 +265,7 @@ def _facts(zone: str) -> list[Column]:
             member_seconds=none,
         ),
         _count_row("follow_up", F.col("caused_by").isNotNull(), code=cause),
+        _count_row("stop", ~is_one & _is_stop(), seconds=none, member_seconds=none),
         _count_row(
             "trigger",
             known,
@@ -276,6 +283,12 @@ def _facts(zone: str) -> list[Column]:
             seconds=F.col("waited_seconds"),
         ),
     ]
+
+
+def _is_stop() -> Column:
+    """Return whether the last members of a group had no successors."""
+    stopped = DepartureKind.STOPPED.value
+    return F.exists("departures", lambda each: each["kind"] == stopped)
 
 
 def _is_deploy() -> Column:
@@ -315,8 +328,8 @@ def _count_row(what: str, when: Column | None = None, **columns: Column) -> Colu
     return F.struct(*(given.get(n, F.lit(None)).cast(kind).alias(n) for n, kind in _FACT.items()))
 
 
-def observation_rows(seen: DataFrame) -> DataFrame:
-    """Return rollups of observation, from `timestamps`.
+def observation_rows(seen: DataFrame, empty: Collection[AgentHour] = ()) -> DataFrame:
+    """Return rollups of observation, from `timestamps`, and the hours of `find_empty_hours`.
 
     A group is observed while an agent that reports it is present: from the agent's first record of
     the day to its last one, of any group. Without a periodic sample presence is not known: events
@@ -350,6 +363,7 @@ def observation_rows(seen: DataFrame) -> DataFrame:
         F.min("least_member").alias("least"),
         F.max("greatest_member").alias("greatest"),
     )
+    agents = fill_hours(agents, empty)
     # of what two agents report alike, tables have one record, of either of them
     twins = Window.partitionBy("day", F.coalesce("least", F.xxhash64("host")), "greatest")
     agents = agents.withColumn("hours", F.bit_or("own_hours").over(twins))
@@ -375,6 +389,7 @@ def timestamps(records: DataFrame) -> DataFrame:
     """
     member = F.xxhash64("cluster", "group", "scope", "client_id", "host", "group_instance_id")
     known = F.when(F.col("client_id").isNotNull(), member)
+    is_left = F.col("outcome") == Outcome.LEFT.value
     return records.groupBy("day", "agent", *_GROUP).agg(
         F.min("ts").alias("first_at"),
         F.max("ts").alias("last_at"),
@@ -382,6 +397,9 @@ def timestamps(records: DataFrame) -> DataFrame:
         F.bool_or(F.col("kind") == SampleKind.SAMPLE.value).alias("is_sampled"),
         F.bool_or(~F.col("kind").isin(*_OF_NO_MEMBER)).alias("is_of_members"),
         F.bit_or(F.expr("shiftleft(1, hour(ts))")).alias("hours"),
+        F.coalesce(F.bit_or(F.when(is_left, F.expr("shiftleft(1, hour(ts))"))), F.lit(0)).alias(
+            "left_hours"
+        ),
         *_slots(),
         F.min(known).alias("least_member"),
         F.max(known).alias("greatest_member"),

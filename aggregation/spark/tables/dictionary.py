@@ -103,6 +103,9 @@ INCIDENTS: Table = {
     "unread_partition_seconds": _c(
         "double", "Time of partitions without a reader; null: not known", _S, _COUNTED
     ),
+    "unread_at_least": _c(
+        "boolean", "More was unread: a timeout or the assignments are not known", source=_COUNTED
+    ),
     "member_seconds": _c("double", "Time of members that were not at 0", _S, _COUNTED),
     "partitions_moved": _c("bigint", "Partitions with another owner", _N, _COUNTED),
     "lag": _c("bigint", "Highest lag that was seen", "records", "inspection"),
@@ -202,6 +205,9 @@ ROLLUPS: Table = {
     "seconds": _c("double", "Length; adds up", _S, "report"),
     "member_seconds": _c("double", "Time of members above 0; adds up", _S, "report"),
     "unread_seconds": _c("double", "Time of unread partitions; adds up", _S, "report"),
+    "unread_at_least": _c(
+        "bigint", "Incidents of which more was unread, or it is not known; adds up", _N, "report"
+    ),
     "longest": _c("double", "Longest length; a maximum", _S, "report"),
     "last_at": _c("timestamp", "Time of the latest one", _UTC, "report"),
     "last_reason": _c("string", "Words of the latest one", source="client"),

@@ -219,6 +219,25 @@ def test_timeout_that_leaves_more_unread_is_not_advised() -> None:
     assert "max.poll.interval.ms" in of_settings(better)
 
 
+def test_sum_with_a_lower_bound_is_one() -> None:
+    """No source shows the session timeout of c, which expires; the drops of b are known."""
+    found = slow_members(30.0, 60.0)
+    costs = iter([10.0, 20.0, 30.0])
+    incidents = [
+        replace(each, cost=replace(each.cost, unread_partition_seconds=next(costs)))
+        for each in found.incidents
+        if each.kind is IncidentKind.POLL_TIMEOUT
+    ]
+    (known,) = explanations(found.rebalances, 20, None, incidents)
+    assert "time and 30.0 partition-seconds unread" in known.answer
+    assert "(20.0 partition-seconds unread)" in known.answer
+    bound: dict[str, object] = {"unknown_timeout": "session.timeout.ms"}
+    shown = [*incidents[:1], replace(incidents[1], detail=bound)]
+    (least,) = explanations(found.rebalances, 20, None, shown)
+    assert "time and at least 30.0 partition-seconds unread" in least.answer
+    assert "(at least 20.0 partition-seconds unread)" in least.answer
+
+
 def test_setting_that_would_have_saved_most_is_the_first_advice() -> None:
     """B restarted twice: four rebalances that static membership avoids, of five."""
     back = [

@@ -28,6 +28,7 @@ from aggregation.spark.report.context import (
     rollups_in_zone,
 )
 from aggregation.spark.report.section import Section
+from aggregation.spark.rollups.empty_agents import AT_NIGHT
 from aggregation.spark.rollups.rollup_store import RollupStore
 from aggregation.spark.rollups.rollups import ROLLUPS
 from aggregation.spark.tables.schema import QUARANTINE, Table, empty
@@ -74,9 +75,23 @@ def history() -> list[Sample]:
     for n, member in enumerate(ending):
         member.sample(START_AT)
         rebalance(ending[n:], START_AT + 9 * 3600 + 3600 * n, S.USER_REQUESTED, 4.0)
+    stopping = members("stopping", 3)
+    for n, member in enumerate(stopping):
+        member.sample(START_AT)
+        rebalance(stopping[n:], START_AT + 9 * 3600 + 20 * n, S.USER_REQUESTED, 4.0)
     deployed = deploys({NOON: "librdkafka 2.3", START_AT + DAY_S + 10: "librdkafka 2.4"})
-    of_sidecar = [*quiet, *across, *within, *midnight, *stuck, *polled, *ending, *deployed]
-    storm = by("sidecar", of_sidecar)
+    of_sidecar = [
+        *quiet,
+        *across,
+        *within,
+        *midnight,
+        *stuck,
+        *polled,
+        *ending,
+        *stopping,
+        *deployed,
+    ]
+    storm = by("sidecar", [*of_sidecar, *stopping])
     others = [*by("late starter", new), *by("without samples", unsampled)]
     return [*storm, *others, *seen_by_two()]
 
@@ -252,17 +267,27 @@ def test_root_causes_are_those_of_explain(context: ReportContext) -> None:
 def test_end_of_a_group_is_a_departure_and_no_rebalance(context: ReportContext) -> None:
     assert by_group(context, groups.SECTION)["ending"].rebalances == 2
     row = by_group(context, departures.SECTION)["ending"]
-    assert (row.scale_down, row.left) == (2, 1)
+    assert (row.scale_down, row.stops, row.stopped, row.left) == (2, 1, 1, 0)
+
+
+def test_stop_of_all_members_is_one_event_with_its_members(context: ReportContext) -> None:
+    """They left within 40 s: before, it was a scale-down of two, and one that left."""
+    row = by_group(context, departures.SECTION)["stopping"]
+    assert (row.scale_down, row.stops, row.stopped, row.left) == (0, 1, 3, 0)
 
 
 def test_an_agent_is_out_between_days_too(spark: SparkSession) -> None:
-    """One was away from 18:00 to 8:00, one for whole days; a batch job writes for six hours."""
+    """One was away from 18:00 to 8:00, one for whole days; a batch job writes for six hours.
+
+    The members of the last one had left.
+    """
     day_hours, batch_hours = (1 << 24) - 1, (1 << 6) - 1
     hours: dict[str, dict[int, int | None]] = {
         "night": {24: (1 << 18) - 1, 25: day_hours ^ 0xFF, 26: day_hours},
         "days": {24: day_hours, 25: None, 28: day_hours ^ (0b111 << 10)},
         "batch": dict.fromkeys(range(24, 29), batch_hours),
         "events": {24: None, 28: None},
+        "stopped": {24: (1 << AT_NIGHT + 1) - 1, 25: day_hours ^ 0xFFF, 26: day_hours},
     }
     rows = [
         {"what": "quality", "kind": "records", "host": agent, "times": 9, "bucket": bits}
@@ -276,4 +301,4 @@ def test_an_agent_is_out_between_days_too(spark: SparkSession) -> None:
     facts = context_of(rollups, empty(spark, QUARANTINE), ReportRequest())
     found = {row.agent: row.outage_h for row in facts.run(quality.SECTION).collect()}
     out = {agent: found[agent] for agent in hours}
-    assert out == {"night": 14, "days": 2 * 24 + 3, "batch": 0, "events": 0}
+    assert out == {"night": 14, "days": 2 * 24 + 3, "batch": 0, "events": 0, "stopped": 0}

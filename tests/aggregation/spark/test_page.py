@@ -32,7 +32,9 @@ GROUP: dict[str, Any] = {
     "incidents": 9,
     "unplanned": 4,
     "unread_s": 5400.0,
+    "unread_at_least": False,
     "unplanned_unread_s": 5000.0,
+    "unplanned_unread_at_least": False,
     "rebalances": 20,
     "rebalancing_s": 100.0,
     "lost_s": 600.0,
@@ -42,9 +44,10 @@ GROUP: dict[str, Any] = {
     "partitions_moved": None,
 }
 KINDS: list[dict[str, Any]] = [
-    {"kind": "poll_timeout", "plan": "unplanned", "incidents": 4, "unread_s": 1.0, "lost_s": 5.0},
-    {"kind": "rollout", "plan": "planned", "incidents": 5, "unread_s": 1.0, "lost_s": 5.0},
+    {"kind": "poll_timeout", "plan": "unplanned", "incidents": 4},
+    {"kind": "rollout", "plan": "planned", "incidents": 5},
 ]
+KINDS = [row | {"unread_s": 1.0, "unread_at_least": False, "lost_s": 5.0} for row in KINDS]
 QUALITY: dict[str, Any] = {
     "gaps": 0,
     "starts_not_seen": 0,
@@ -57,7 +60,7 @@ QUALITY: dict[str, Any] = {
 }
 LATE_AND_OUT = (
     "The data has 4 late lines and 1 future line and 2 quarantined lines, "
-    "and agent a has no record of 1 h; see Data quality."
+    "and agent a was silent for 1 h; see Data quality."
 )
 WORSE = News(
     what="rose",
@@ -226,10 +229,10 @@ def test_single_figures_have_a_single_noun() -> None:
             "No agent saw the cause of 3 rebalances; see Data quality.",
             0,
         ),
-        ([{"agent": "a", "outage_h": 6}], "Agent a has no record of 6 h; see Data quality.", 1),
+        ([{"agent": "a", "outage_h": 6}], "Agent a was silent for 6 h; see Data quality.", 1),
         (
             [{"agent": "a", "outage_h": 2}, {"agent": "c", "outage_h": 1_200}],
-            "2 agents have no record of 1,202 h in all (1,200 h of c); see Data quality.",
+            "2 agents were silent for 1,202 h in all (1,200 h of c); see Data quality.",
             2,
         ),
         (
@@ -516,7 +519,8 @@ def test_all_proposals_are_in_the_files_and_the_first_three_on_the_page(tmp_path
 def test_objective_that_is_missed_is_on_the_first_screen() -> None:
     row = {"cluster": "eu", "group": "payments", "target": 0.999, "level": 0.99, "budget_s": 60.0}
     given = report()
-    tables = {**given.tables, "slo": [row | {"unread_s": 90.0, "budget_used": 1.5, "met": False}]}
+    row |= {"unread_s": 90.0, "unread_at_least": False, "budget_used": 1.5, "met": False}
+    tables = {**given.tables, "slo": [row]}
     page = html_page(replace(given, tables=tables))
     assert '<span class="missed">missed</span>, 99 % not rebalancing of 99.9 %' in page
     assert "90 s unread of 60 s" in page
@@ -544,6 +548,46 @@ def test_mail_is_complete_but_for_its_people() -> None:
         "text/plain",
         "text/html",
     ]
+
+
+def test_lower_bound_of_unread_time_is_named_in_each_format() -> None:
+    bound = {"unread_at_least": True, "unplanned_unread_at_least": True}
+    slo = {"cluster": "eu", "group": "payments", "target": None, "level": 0.9, "budget_s": 9000.0}
+    slo |= {"unread_s": 5400.0, "unread_at_least": True, "budget_used": 0.6, "met": None}
+    tables = {
+        **report().tables,
+        "groups": [GROUP | bound],
+        "kinds": [KINDS[0] | {"unread_s": 5400.0, "unread_at_least": True}],
+        "slo": [slo],
+    }
+    found = report(tables=tables)
+    texts = {
+        "page": html_page(found),
+        "markdown": markdown(found).replace("\\", ""),
+        "mail": plain_mail(found),
+    }
+    figures = [figure.value for figure in found.figures if figure.section == "groups"]
+    assert "at least 90 min" in figures
+    for name, text in texts.items():
+        assert "at least 90 min unread, 10 min lost by members" in text, name
+        assert "at least 90 min unread of 2.5 h" in text, name
+    for name in ("page", "markdown"):
+        assert "at least 5,400" in texts[name]
+        assert "at least 5,000" in texts[name]
+        assert "unread at least" not in texts[name]
+    assert msgspec.json.decode(json_text(found))["unread_at_least"] is True
+
+
+def test_cause_whose_unread_time_is_not_known_is_not_hidden() -> None:
+    hidden = {"kind": "session_expired", "unread_s": None, "unread_at_least": True}
+    rows = [KINDS[0], KINDS[0] | hidden | {"lost_s": 9000.0}]
+    found = report(tables={**report().tables, "kinds": rows})
+    assert any(
+        sentence == "The costliest unplanned cause was poll_timeout: 4 of 8 unplanned incidents, "
+        "1 s unread; session_expired cost members more, 2.5 h in 4 incidents, and its unread "
+        "time is not known."
+        for sentence in found.sentences
+    ), found.sentences
 
 
 def test_index_lists_reports_the_latest_first(tmp_path: Path) -> None:

@@ -65,7 +65,8 @@ def test_objectives_are_of_the_first_pattern_and_scale_with_the_period() -> None
         {"cluster": "eu", "group": name, "share": value}
         for name, value in (("payments", 0.0005), ("orders", None), ("audit", 0.5))
     ]
-    groups: list[dict[str, Any]] = [{"cluster": "eu", "group": "payments", "unread_s": 2000.0}]
+    cost = {"unread_s": 2000.0, "unread_at_least": True}
+    groups: list[dict[str, Any]] = [{"cluster": "eu", "group": "payments"} | cost]
     period = Period(date(2026, 3, 1), date(2026, 3, 15))
     tables = {"share": share, "groups": groups}
     first, second = objective_rows(objectives, tables, period, "group")
@@ -90,10 +91,22 @@ def test_objective_that_is_known_in_part_is_missed_or_not_known(
 ) -> None:
     objective = Objective(pattern="g", groups=re.compile("g"), target=0.99, budget_s=3000.0)
     own = {"cluster": "eu", "group": "g"}
-    tables = {"share": [own | {"share": share}], "groups": [own | {"unread_s": unread_s}]}
+    cost = {"unread_s": unread_s, "unread_at_least": unread_s is None}
+    tables = {"share": [own | {"share": share}], "groups": [own | cost]}
     period = Period(date(2026, 3, 1), date(2026, 3, 15))
     (row,) = objective_rows([objective], tables, period, "group")
     assert row["met"] is met
+
+
+@pytest.mark.parametrize(("unread_s", "met"), [(10.0, None), (9000.0, False)])
+def test_lower_bound_of_unread_time_keeps_no_budget(unread_s: float, met: bool | None) -> None:
+    objective = Objective(pattern="g", groups=re.compile("g"), budget_s=3000.0)
+    own = {"cluster": "eu", "group": "g"}
+    cost = {"unread_s": unread_s, "unread_at_least": True}
+    tables = {"share": [own | {"share": 0.0}], "groups": [own | cost]}
+    period = Period(date(2026, 3, 1), date(2026, 3, 15))
+    (row,) = objective_rows([objective], tables, period, "group")
+    assert (row["met"], row["unread_at_least"]) == (met, True)
 
 
 def test_group_without_an_incident_keeps_its_budget() -> None:

@@ -10,6 +10,7 @@ from aggregation.incidents.incidents import analyze
 from aggregation.incidents.model import Incident, IncidentKind
 from aggregation.rebalances.grouping import GroupRef
 from aggregation.spark.rollups.daily_rebalances import Carried, GroupDays, last_seen_by
+from aggregation.spark.rollups.group_rebalances import row_of
 from metrics.model.sample import Outcome, Sample, SampleKind, format_time, parse_time
 from metrics.model.status import RebalanceStatus as S
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client, rebalance
@@ -167,3 +168,21 @@ def test_partitions_of_weeks_ago_cost_when_their_owner_leaves() -> None:
     found = by_days(alive([stays], 22) + leaves.written)
     assert format_time(at) == format_time(found[-1].started_at)
     assert found[-1].cost.unread_partition_seconds == pytest.approx(9.0)
+
+
+def test_rebalance_of_an_incident_with_a_cause_has_one() -> None:
+    """What only an incident shows (an added partition on the wire) is inferred for its rounds."""
+    groups = {(record.agent, record.group) for record in recorded()}
+    inferred = 0
+    for agent, group in groups:
+        own = [r for r in recorded() if (r.agent, r.group) == (agent, group)]
+        found = analyze(own)
+        spans = {span.id: (span, each) for each in found.incidents for span in each.rebalances}
+        for each in found.rebalances:
+            span, incident = spans.get(each.round.id, (None, None))
+            if span is None or incident is None or incident.kind.status is None:
+                continue
+            row = row_of(each, incident)
+            assert (span.status, row["cause"]) == (span.status or incident.kind.status, span.status)
+            inferred += each.trigger.code is None and row["certainty"] == "inferred"
+    assert inferred

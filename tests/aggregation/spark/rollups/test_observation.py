@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame
 
+from aggregation.spark.rollups.empty_agents import AT_NIGHT, find_empty_hours
 from aggregation.spark.rollups.rollups import observation_rows, timestamps
-from metrics.model.sample import Sample
+from metrics.model.sample import Outcome, Sample
 from tests.aggregation.spark.conftest import Frame
 from tests.aggregation.spark.histories import START_AT, Client
 
@@ -38,6 +39,36 @@ def test_agent_of_other_members_covers_no_outage(frame: Frame) -> None:
     own = samples({"a": [0, 1, 4, 5]}, ["m1"])
     others = samples({"b": HOURS}, ["m1", "m2"])
     assert present(frame([*own, *others])) == {"a": [0, 1, 4, 5], "b": [*HOURS]}
+
+
+def test_time_without_members_is_no_outage(frame: Frame) -> None:
+    """Both members leave in hour 1 and are back in hour 4; of c's two members only one leaves.
+
+    In the evening those of b leave, and d's stay.
+    """
+    records: list[Sample] = []
+    for agent, gone, evening in (("a", 2, 0), ("b", 2, 2), ("c", 1, 0), ("d", 0, 0)):
+        members = [Client(group=agent, client_id=f"m{n}", host=agent) for n in range(2)]
+        for n, member in enumerate(members):
+            for hour in (0, 1, 4, 5):
+                at = START_AT + 3600 * hour
+                records.append(member.record(at, agent=agent, kind="sample", to=0))
+            for hour, leavers in ((1, gone), (5, evening)):
+                if n < leavers:
+                    at = START_AT + 3600 * hour + 600
+                    records.append(member.record(at, agent=agent, from_=0, to=6))
+                    left = {"from_": 6, "to": 0, "outcome": Outcome.LEFT}
+                    records.append(member.record(at, agent=agent, **left))
+    seen = timestamps(frame(records))
+    rows = observation_rows(seen, find_empty_hours(seen, frame(records)))
+    found = {row.host: row.bucket for row in rows.where("what = 'quality'").collect()}
+    without = sum(1 << hour for hour in (0, 1, 4, 5))
+    assert found == {
+        "a": (1 << 6) - 1,
+        "b": (1 << AT_NIGHT + 1) - 1,
+        "c": without,
+        "d": without,
+    }
 
 
 def test_marker_is_no_sign_of_its_group(frame: Frame) -> None:
