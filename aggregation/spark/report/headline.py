@@ -170,8 +170,8 @@ def _unread(groups: Rows) -> list[Figure]:
     unread = sum_known(groups, "unread_s")
     if unread is None:
         return []
-    total = {"unread_s": unread, "unread_at_least": is_at_least(groups)}
-    return [Figure(format_unread(total), "partitions unread", "groups")]
+    bound = ", at least" if is_at_least(groups) else ""
+    return [Figure(format_seconds(unread), f"partitions unread{bound}", "groups")]
 
 
 def is_at_least(rows: Rows) -> bool:

@@ -24,6 +24,8 @@ from aggregation.spark.report.render import MAIL, Format, write_report
 from aggregation.spark.report.report import Report
 from aggregation.spark.report.texts import json_text, mail, markdown
 from aggregation.spark.tables.period import Period
+from tests.browser import TELEPHONE_PX
+from tests.devtools import browser
 
 EVIL = "=1+1</td><script>alert(1)</script>\x1b[31m\u202e| *x* {{ 7 * 7 }}"
 GROUP: dict[str, Any] = {
@@ -566,8 +568,8 @@ def test_lower_bound_of_unread_time_is_named_in_each_format() -> None:
         "markdown": markdown(found).replace("\\", ""),
         "mail": plain_mail(found),
     }
-    figures = [figure.value for figure in found.figures if figure.section == "groups"]
-    assert "at least 90 min" in figures
+    figures = {figure.label: figure.value for figure in found.figures}
+    assert figures["partitions unread, at least"] == "90 min"
     for name, text in texts.items():
         assert "at least 90 min unread, 10 min lost by members" in text, name
         assert "at least 90 min unread of 2.5 h" in text, name
@@ -588,6 +590,26 @@ def test_cause_whose_unread_time_is_not_known_is_not_hidden() -> None:
         "time is not known."
         for sentence in found.sentences
     ), found.sentences
+
+
+def test_first_screen_has_verdict_groups_changes_and_objectives(tmp_path: Path) -> None:
+    """Of a desk; on a telephone's the page is as wide as its window, and tables scroll."""
+    long = {"group": f"{'payments-settlement-' * 4}in", "cluster": "eu-central-1"}
+    slo = {"target": 0.999, "level": 0.99, "budget_s": 60.0, "unread_s": 90.0, "met": False}
+    slo |= {"unread_at_least": True, "budget_used": 1.5}
+    tables = {**report().tables, "groups": [GROUP | long] * 3, "slo": [slo | long] * 3}
+    found = report(tables=tables, news=[WORSE], proposals=[a_proposal()] * 3)
+    path = tmp_path / "report.html"
+    path.write_text(html_page(found))
+    tops = "['h1', '#worst li', '#proposals li', '#slo li'].map("
+    tops += "name => document.querySelector(name).getBoundingClientRect().top)"
+    with browser(tmp_path) as tab:
+        tab.screen(1200, height=900)
+        tab.open(path.as_uri())
+        assert all(0 < top < 900 for top in tab.run(tops))
+        tab.screen(TELEPHONE_PX)
+        tab.open(path.as_uri())
+        assert tab.run("[innerWidth, document.documentElement.scrollWidth]") == [TELEPHONE_PX] * 2
 
 
 def test_index_lists_reports_the_latest_first(tmp_path: Path) -> None:
