@@ -40,12 +40,12 @@ _AHEAD = (
 """Text behind a program's name: a time in one of the layouts, or the second line of
 java.util.logging."""
 _PROGRAM = (
-    rf"(?!{_LEVEL}\W|main\W|[A-Z][a-z]{{1,32}}[A-Z])"
+    rf"(?!{_LEVEL}\W|(?:main|base|consumer|coordinator|subscription)\W|[\w-]{{0,64}}(?:_|[a-z][A-Z]))"
     r"(?![\w@/:-]{0,64}(?:[Tt]hread|[Hh]eartbeat|[Pp]ool|[Ee]xecutor|exec-\d|[Ww]orker-?\d))"
     r"@?[A-Za-z\d][\w@/:-]{0,63}(?:\.\d{1,5})?"
 )
-"""Name of a program in brackets, but not of a level, a thread, a logger or a class: a layout may
-write one of these before its time."""
+"""Name of a program in brackets, but not of a level, a thread, a logger, a class, a function or a
+module of Python's clients: a layout may write one of these before its time."""
 _DETAILS = r"[\w.%+-]{1,128}=[^\s,=]{0,256}(?:,[\w.%+-]{1,128}=[^\s,=]{0,256}){0,64} "
 """Labels and variables, as Docker's option --details writes them."""
 _STRUCTURED = (

@@ -392,10 +392,26 @@ def test_threads_before_the_time_are_no_streams(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["INFO", "kafka-thread-{}", "pool-1-worker-{}", "o.a.k.Logger{}", "KafkaClass{}"]
+    "name",
+    [
+        "INFO",
+        "on_join_{}",
+        "onJoin{}",
+        "kafka-thread-{}",
+        "pool-1-worker-{}",
+        "o.a.k.Logger{}",
+        "KafkaClass{}",
+    ],
 )
 def test_brackets_of_a_layout_are_no_streams(name: str, tmp_path: Path) -> None:
     text = lines(lambda at, text: f"[{name.format(at.second % 2)}] {log4j(at, text)}")
+
+    assert replay(text, tmp_path) == (WANTED, {replay(lines(log4j), tmp_path)[1].pop()})
+
+
+def test_modules_before_the_time_are_no_programs(tmp_path: Path) -> None:
+    names = {0: "base", 1: "consumer"}
+    text = lines(lambda at, text: f"[{names[at.second % 2]}] {log4j(at, text)}")
 
     assert replay(text, tmp_path) == (WANTED, {replay(lines(log4j), tmp_path)[1].pop()})
 
