@@ -21,7 +21,8 @@ The modules, in the order of their work:
   an incident, `follow_ups` finds rebalances that belong to the last incident, `static_leaves` those
   at the end of the session of a static member that left, and `restarts` makes rollouts and crash
   loops.
-- `waiting` finds the members that a group waits for.
+- `waiting` finds the members that a group waits for, and `own_partitions` the assignments of the
+  traffic that their members read only later.
 - `answers` makes the JSON.
 - `counter` counts each final incident once and shows the ongoing ones.
 - `records` makes the record of a final incident.

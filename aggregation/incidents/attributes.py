@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from aggregation.incidents.model import DepartureMode, MemberDeparture
+from aggregation.incidents.own_partitions import find_early_assignments
 from aggregation.incidents.settings import (
     BROKER_SESSION_S,
     SESSION_TIMEOUT,
@@ -266,8 +267,9 @@ class Attributes:
 def read_attributes(records: Iterable[Sample]) -> dict[tuple[str, str], Attributes]:
     """Return the attributes of all groups, by cluster and group."""
     found: dict[tuple[str, str], Attributes] = defaultdict(Attributes)
-    seen: set[str] = set()
-    for record in records:
+    known = list(records)
+    seen = find_early_assignments(known)
+    for record in known:
         if record.kind is SampleKind.CHANGE and record.id not in seen:
             seen.add(record.id)
             found[record.cluster, record.group].add(record)

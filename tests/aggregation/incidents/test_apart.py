@@ -61,7 +61,7 @@ def test_incidents_are_those_of_one_agent(case: str) -> None:
     assert list(map(summarize, apart)) == list(map(summarize, together))
 
 
-@pytest.mark.parametrize("case", ["kafka-go", "kafkajs"])
+@pytest.mark.parametrize("case", ["kafka-go", "kafkajs", "slow-polls"])
 def test_costs_are_those_of_one_agent(case: str) -> None:
     files = sorted((_RECORDED / case).iterdir())
     records = read_apart(*files)

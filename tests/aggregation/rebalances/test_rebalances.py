@@ -63,7 +63,8 @@ START = round_of(1, 0.0, A, B, C, causes={"a": NEW, "b": NEW, "c": NEW})
 
 
 def records(*signals: Signal) -> list[Sample]:
-    return run(Tracker(StatusConfig()), *sorted(signals, key=lambda each: each.at))
+    tracker = Tracker(StatusConfig())
+    return run(tracker, *sorted(signals, key=lambda each: each.at)) + tracker.flush()
 
 
 def episodes(*signals: Signal) -> list[ExplainedRebalance]:
