@@ -67,6 +67,8 @@ _QUOTED_LINE = re.compile(
     r"""(?:^|\s)(?:message|msg|log)=("(?:[^"\\\n]|\\.)*"(?=\s|$))""", re.ASCII
 )
 """A whole line of an application as a value of a collector's logfmt."""
+_LIBRDKAFKA, _OF_CONSUMER = "[thrd:", "#consumer-"
+_CLIENT_BEHIND = re.compile(r"(?<![\w.#-])[\w.-]{1,255}#consumer-\d{1,9}\b")
 _BRACES = 6
 """Closing braces that are tried as the last one of an object."""
 _QUOTES = 2
@@ -120,7 +122,7 @@ class Unwrapper:
         """Return the entries of one line; none while it is a piece that a later line continues."""
         text = strip_colours(raw.decode("utf-8", "replace").rstrip("\r\n").lstrip(_BYTE_ORDER_MARK))
         if is_bare(text):
-            return [LogEntry(_trim(text), None)]
+            return [LogEntry(_name_client(_trim(text)), None)]
         return self._unwrap(_unquote(text), _PLAIN, arrival_at, _PREFIXES)
 
     def _unwrap(
@@ -167,7 +169,7 @@ class Unwrapper:
         return self._entries(found, prefix, None, arrival_at)
 
     def _plain(self, text: str, prefix: CollectorPrefix, arrival_at: float) -> LogEntry:
-        text = _trim(text)
+        text = _name_client(_trim(text))
         if prefix is _PLAIN:
             return LogEntry(text, None)
         at = self._reader.find(prefix.time, arrival_at) if prefix.time else None
@@ -305,6 +307,18 @@ def _trim(text: str) -> str:
     """Return a text without blanks at its end; one stays after a colon: an empty field."""
     trimmed = text.rstrip()
     return f"{trimmed} " if trimmed.endswith(":") and trimmed != text else trimmed
+
+
+def _name_client(text: str) -> str:
+    """Return a line of librdkafka with its client's name before the message.
+
+    Node prints the object of a log event with the name last, and so do handlers of users' own.
+    """
+    begin = text.find(_LIBRDKAFKA)
+    if begin < 0 or _OF_CONSUMER in text[:begin]:
+        return text
+    name = _CLIENT_BEHIND.search(text, begin)
+    return text if name is None else f"{text[:begin]} {name[0]} {text[begin:]}"
 
 
 def _unquote(text: str) -> str:

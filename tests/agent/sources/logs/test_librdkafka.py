@@ -1,5 +1,7 @@
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -237,3 +239,45 @@ def test_a_member_of_kip_848_reads_what_it_has_acknowledged(
     )
 
     assert [each.assigned for each in signals if each.assigned is not None] == known
+
+
+_LINE = re.compile(r"%\d\|([\d.]+)\|(\w+)\|(audit-1#consumer-1)\| (.*)")
+
+
+def _inspect(text: str) -> str:
+    """Return a string as Node prints it within an object."""
+    quote = next(each for each in "'\"`" if each not in text)
+    return f"{quote}{text}{quote}"
+
+
+_HANDLERS: dict[str, Callable[[datetime, str, str, str], str]] = {
+    "the console of .NET": lambda at, code, name, text: (
+        f"Debug|{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}|{name}|{code}| {text}"
+    ),
+    "a record of .NET": lambda at, code, name, text: (
+        f"{at.isoformat()} LogMessage {{ Message = {text}, Name = {name}, Facility = {code} }}"
+    ),
+    "a name behind": lambda at, code, name, text: f"{at.isoformat()} {text} ({name}, {code})",
+    "an object of Node on one line": lambda at, code, name, text: (
+        f"{at.isoformat()} {{ severity: 7, fac: '{code}', message: {_inspect(text)}, "
+        f"name: '{name}' }}"
+    ),
+    "an object of Node": lambda at, code, name, text: (
+        f"{at.isoformat()} log {{\n  severity: 7,\n  fac: '{code}',\n  message: {_inspect(text)},\n"
+        f"  name: '{name}'\n}}"
+    ),
+}
+
+
+@pytest.mark.parametrize("handler", _HANDLERS)
+def test_client_is_known_from_what_a_handler_prints(handler: str) -> None:
+    found = list(filter(None, map(_LINE.match, (_GOLDEN / "input.log").read_text().splitlines())))
+    bare = list(_rows(_signals("".join(f"{each[0]}\n" for each in found))))
+    assert {row["client_id"] for row in bare} == {"audit-1"}
+
+    text = "".join(
+        _HANDLERS[handler](datetime.fromtimestamp(float(at), UTC), code, name, text) + "\n"
+        for at, code, name, text in (each.groups() for each in found)
+    )
+
+    assert list(_rows(_signals(text))) == bare
