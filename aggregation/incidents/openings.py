@@ -18,7 +18,7 @@ from aggregation.incidents.model import IncidentKind, RelatedCause
 from aggregation.incidents.topic_growth import find_kept
 from aggregation.rebalances.departures import STOP_S
 from aggregation.rebalances.rebalances import ExplainedRebalance
-from aggregation.rebalances.root_cause import EXPIRY_WAIT_S, Certainty
+from aggregation.rebalances.root_cause import Certainty, may_have_waited
 from aggregation.rebalances.segments import MemberRef
 from metrics.tracking.source_traits import BROKER_SOURCES
 
@@ -102,8 +102,7 @@ def _draft_without_cause(rebalance: ExplainedRebalance, present: _Keys) -> Draft
     expressions, or unknown.
     """
     round_ = rebalance.round
-    is_short = round_.own_seconds <= EXPIRY_WAIT_S
-    if rebalance.absent and is_short and not round_.is_open:
+    if rebalance.absent and not may_have_waited(round_):
         return _draft_of_expiry(rebalance, rebalance.absent)
     if (removed := _find_removed(rebalance, present)) and not round_.is_open:
         return _draft_of_expiry(rebalance, removed)

@@ -157,7 +157,8 @@ def find_vain_wait(rebalance: ExplainedRebalance) -> tuple[float, float] | None:
     later = [
         at for s in rebalance.round.consumers for at in s.joins if at >= joined_at + MIN_WAIT_S
     ]
-    since, until = max(ready.values()), rebalance.round.ended_at
+    went = [each.at for each in rebalance.departures if each.member not in rebalance.absent]
+    since, until = max([*ready.values(), *went]), rebalance.round.ended_at
     if later and not rebalance.round.is_open:
         since, until = joined_at, min(later)
     return (since, until) if until - since >= MIN_WAIT_S else None

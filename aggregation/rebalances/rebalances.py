@@ -27,6 +27,7 @@ from aggregation.rebalances.departures import (
 )
 from aggregation.rebalances.failures import Failures, find_rejoin, read_failures
 from aggregation.rebalances.grouping import (
+    LATE_NOTICE_S,
     NOTICE_S,
     GroupRef,
     RebalanceSegments,
@@ -43,6 +44,7 @@ from aggregation.rebalances.root_cause import (
     Certainty,
     Straggler,
     Trigger,
+    find_awaited,
     find_seen_trigger,
     infer_root_cause,
     is_leave_of_asked,
@@ -296,7 +298,7 @@ def _explain(
     episode = ExplainedRebalance(
         round=round_,
         trigger=trigger,
-        straggler=straggler(round_, absent),
+        straggler=straggler(round_, [each for each in absent if each != trigger.member]),
         departures=tuple(went),
         arrivals=tuple(arrivals(round_)),
         absent=tuple(absent),
@@ -363,7 +365,7 @@ def _find_absent(
     Only the classic protocol makes every member take part. In the new ones another member takes
     the partitions of one that was removed.
     """
-    if round_.is_open:
+    if round_.is_open and not _is_long_known(round_):
         return []
     took_part = {piece.member.key for piece in round_.segments}
     if round_.group_type != "classic":
@@ -377,9 +379,20 @@ def _find_absent(
         member
         for key, (member, agent) in group.present.items()
         if key not in took_part
-        and heard.get(agent, 0.0) >= round_.ended_at
+        and heard.get(agent, 0.0) >= _known_until(round_)
         and not any(round_.started_at <= at <= round_.ended_at for at in group.joins.get(key, ()))
     ]
+
+
+def _is_long_known(round_: RebalanceSegments) -> bool:
+    """Check for an open rebalance that every member knows of, and that waits for one of them."""
+    is_classic = round_.group_type == "classic"
+    return is_classic and round_.ended_at >= _known_until(round_) and bool(find_awaited(round_))
+
+
+def _known_until(round_: RebalanceSegments) -> float:
+    """Return the instant (Unix seconds) up to which a member that takes part shows it."""
+    return round_.started_at + LATE_NOTICE_S if round_.is_open else round_.ended_at
 
 
 def _asks_nobody(round_: RebalanceSegments, group: _Group) -> bool:

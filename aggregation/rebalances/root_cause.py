@@ -156,8 +156,7 @@ def infer_root_cause(
         member = min(new or joined, key=lambda each: joined[each].started_at)
         code = None if member.key in before else RebalanceStatus.NEW_MEMBER
         return _infer_join(round_, member, code)
-    short = round_.own_seconds <= EXPIRY_WAIT_S and not round_.is_open
-    if len(absent) == 1 and short and not joined:
+    if len(absent) == 1 and not joined and not may_have_waited(round_):
         return Trigger(
             certainty=Certainty.INFERRED,
             at=round_.started_at,
@@ -166,6 +165,31 @@ def infer_root_cause(
             reason="it took no part any more, and had not said that it leaves: its session expired",
         )
     return unknown_trigger(round_, absent)
+
+
+def may_have_waited(round_: RebalanceSegments) -> bool:
+    """Check for a rebalance that may have waited for a member that nobody sees.
+
+    Its length shows that, unless the last join or drop that was seen ended it, or somebody is
+    still to join: then the group waited for that member.
+    """
+    if round_.is_open:
+        return not find_awaited(round_)
+    if round_.own_seconds <= EXPIRY_WAIT_S:
+        return False
+    joins = [piece.joined_at for piece in _drop_without_joins(_list_staying(round_))]
+    seen = [at for at in joins if at is not None] + [at for at, _ in _gone(round_)]
+    return None in joins or not seen or round_.ended_at - max(seen) > MIN_WAIT_S
+
+
+def find_awaited(round_: RebalanceSegments) -> list[Segment]:
+    """Return who was asked to join an open rebalance and did not, where others' joins are seen."""
+    staying = _list_staying(round_)
+    return [
+        piece
+        for piece in _drop_without_joins(staying)
+        if piece.is_open and not piece.joins and any(other.joins for other in staying)
+    ]
 
 
 def _infer_join(

@@ -299,6 +299,45 @@ def test_process_that_is_killed_and_back_before_its_session_expires(
 
 
 @pytest.mark.field
+def test_killed_member_while_another_one_works_long(lab: Lab, tmp_path: Path) -> None:
+    patient = {"max_poll_interval_ms": "60000"}
+    with live_group(lab, tmp_path) as (group, url):
+        members = {name: group.start(name, **patient) for name in ("m1", "m2", "m3")}
+        begun = group.settle(members, PARTITIONS)
+        with Looker(url, group.group) as looker:
+            looker.wait_past(begun + 4.0)
+            members["m2"].send("stall 40")
+            stalled = group.wait("stalled", "m2", begun).at
+            killed = members.pop("m3").kill()
+            noticed = group.wait("revoked", "m1", killed).at
+            polls = group.wait("polls", "m2", noticed).at
+            whole = group.settle(members, PARTITIONS)
+            looker.wait_past(whole + 8.0)
+        expired = going("session_expired", "m3")
+        phases = [
+            Phase(name="before", start=begun, end=stalled, ongoing=NOTHING, status=0),
+            Phase(
+                name="waits",
+                start=noticed + 12.0,  # by then each member that lives has been asked
+                end=polls,
+                ongoing=expired,
+                status=1,
+                waiting=frozenset({"m2"}),
+                on_the_way=frozenset({UNKNOWN}),
+            ),
+            Phase(
+                name="after",
+                start=whole,
+                end=whole + 4.0,
+                ongoing=NOTHING,
+                status=0,
+                last=("session_expired", frozenset({"m3"})),
+            ),
+        ]
+    _assert_true(group, looker, phases, {"m2": stalled, "m3": killed})
+
+
+@pytest.mark.field
 def test_whole_group_stops(lab: Lab, tmp_path: Path) -> None:
     with live_group(lab, tmp_path) as (group, url):
         members = {name: group.start(name) for name in ("m1", "m2", "m3")}

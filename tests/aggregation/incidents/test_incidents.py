@@ -1042,6 +1042,18 @@ class TestKinds:
 
         assert names(found) == ["a"]
 
+    def test_dead_member_whose_rebalance_waits_for_another_one(self) -> None:
+        """The group does not wait for a member that expired, however long the other one takes."""
+        asked = [*round_of(2, 100.0, B)[:1], *round_of(2, 100.0, C)[:2]]
+        later = replace(signal(SignalKind.SYNC, 130.1, C, generation=2))
+        sampled = replace(records(raised(1, 130.0, C))[0], kind=SampleKind.SAMPLE, episode=None)
+        now = [*records(*START, *asked), sampled]
+
+        for written in (now, records(*START, *asked, raised(5, 130.0, B), later)):
+            found = analyze(written, now=130.2).incidents[-1]
+            assert (found.kind, names(found)) == (K.SESSION_EXPIRED, ["a"])
+            assert [each.member.client_id for each in found.waiting_for] == ["b"]
+
     def test_member_whose_first_heartbeat_had_no_answer_was_in_no_rebalance(self) -> None:
         """Java's log: it goes from JOINING to PREPARE_LEAVING. The others rebalance for c."""
         a, b, c = (replace(each, group_type="share") for each in (A, B, C))

@@ -224,9 +224,38 @@ class TestInference:
         assert found[0].trigger.missing == "what became of a, b: gone, and no source told when"
 
     def test_long_rebalance_may_have_waited_for_a_member_that_then_expired(self) -> None:
-        found = episodes(*round_of(2, 100.0, B, C, joins={"b": 112.0}))
+        slow = round_of(2, 100.0, B, C)
+        late = [replace_at(each, 109.0) if each.kind is SignalKind.SYNC else each for each in slow]
 
-        assert story(found) == [(Certainty.UNKNOWN, None, None)]
+        assert story(episodes(*late)) == [(Certainty.UNKNOWN, None, None)]
+
+    def test_long_rebalance_that_waited_for_another_member(self) -> None:
+        joined_late = episodes(*round_of(2, 100.0, B, C, joins={"b": 112.0}))
+        b, c = round_of(2, 100.0, B)[:1], round_of(2, 100.0, C)
+        synced = [replace_at(each, 112.1) if each.kind is SignalKind.SYNC else each for each in c]
+        dropped = episodes(*b, *synced, raised(5, 112.0, B))
+
+        for found in (joined_late, dropped):
+            assert story(found)[:1] == [(Certainty.INFERRED, "a", Status.UNKNOWN_MEMBER)]
+            assert found[0].straggler is not None
+            assert found[0].straggler.member == B_REF
+
+    @pytest.mark.parametrize(
+        ("later_s", "known"), [(5.0, Certainty.UNKNOWN), (30.0, Certainty.INFERRED)]
+    )
+    def test_rebalance_that_waits_for_another_member(
+        self, later_s: float, known: Certainty
+    ) -> None:
+        """Whom nobody has asked by then is gone; the group waits for the one that was asked."""
+        b, c = round_of(2, 100.0, B)[:1], round_of(2, 100.0, C)[:2]
+        written = records(*START, *b, *c)
+        now = 100.0 + later_s
+        sampled = replace(written[-1], id="s", kind=SampleKind.SAMPLE, ts=format_time(now))
+
+        (*_, found) = explain_rebalances([*written, sampled], now=now)
+
+        assert found.round.is_open
+        assert found.trigger.certainty is known
 
     def test_member_whose_agent_fell_silent_is_not_blamed(self) -> None:
         mine = [replace_agent(record, "agent-a") for record in records(*START)]
