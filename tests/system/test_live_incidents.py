@@ -299,7 +299,7 @@ def test_process_that_is_killed_and_back_before_its_session_expires(
 
 
 @pytest.mark.field
-def test_killed_member_while_another_one_works_long(lab: Lab, tmp_path: Path) -> None:
+def test_member_that_dies_while_another_one_works_long(lab: Lab, tmp_path: Path) -> None:
     patient = {"max_poll_interval_ms": "60000"}
     with live_group(lab, tmp_path) as (group, url):
         members = {name: group.start(name, **patient) for name in ("m1", "m2", "m3")}
