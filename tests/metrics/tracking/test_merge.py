@@ -711,6 +711,14 @@ class TestRemoval:
         assert tracker.detach(ADDRESS.origin, 15.0) == []
         assert codes(run(tracker, synced(16.0, by=SourceKind.LOGS))) == [0]
 
+    def test_brokers_end_of_another_status_removes_nobody(self, tracker: Tracker) -> None:
+        """A coordinator that refuses the member's join: the member tries again."""
+        run(tracker, signal(SignalKind.SEEN, 1.0, LOG), wire(SignalKind.SEEN, 1.0))
+        run(tracker, raised(2, 10.0, LOG), replace(self.DONE, member=BROKERS))
+
+        assert tracker.detach(ADDRESS.origin, 15.0) == []
+        assert codes(run(tracker, synced(16.0, by=SourceKind.LOGS))) == [0]
+
     def test_fatal_error_on_the_wire_ends_it(self, tracker: Tracker) -> None:
         run(tracker, raised(9, 10.0, LOG))
 
