@@ -168,8 +168,9 @@ class RollupStore:
 
     def update(self, notify: Notify) -> list[date]:
         """Compute missing and stale batches and return their days."""
-        is_first = not self._manifest.entries()
-        if is_first:
+        entries = self._manifest.entries()
+        is_first = not entries
+        if is_first or any(batch.layout != LAYOUT for batch in entries.values()):
             self._rows.create()
         files = fingerprints(self._spark, self._tables)
         self._close_days(files, notify)

@@ -24,7 +24,13 @@ from aggregation.spark.rollups.preaggregations import ROWS
 from aggregation.spark.rollups.rollup_manifest import PENDING, Manifest
 from aggregation.spark.rollups.rollups import ROLLUPS
 from aggregation.spark.tables.lake_table import LakeTable
-from aggregation.spark.tables.schema import empty, formats, lake_table, literal_path
+from aggregation.spark.tables.schema import (
+    empty,
+    formats,
+    lake_table,
+    literal_path,
+    select_known,
+)
 from aggregation.spark.tables.table_place import TableFormat, folder_format
 
 _GROUPS, _MEMBERS, _MONTHS = "_carry/groups", "_carry/members", "_months"
@@ -46,7 +52,7 @@ class RollupTables(Protocol):
     """The tables of rollups. Rows of a batch are replaced as a whole."""
 
     def create(self) -> None:
-        """Create the tables if there are none."""
+        """Create the tables if there are none; add columns to those of an earlier release."""
 
     def read(self, name: str) -> DataFrame:
         """Return a table."""
@@ -176,14 +182,14 @@ class LakeRollups:
         return lake_table(self.tables, _LAKE_NAMES.get(name, name), self.format)
 
     def create(self) -> None:
-        """Create the tables."""
+        """Create the tables, or add the columns that they lack."""
         for name, schema in SCHEMAS.items():
             self._of(name).create(empty(self.spark, schema), ["batch"])
         self._of(_MONTHS).create(empty(self.spark, _MONTH_ROWS), ["batch", "cut"])
 
     def read(self, name: str) -> DataFrame:
-        """Return a table."""
-        return self._of(name).read(self.spark).select(SCHEMAS[name].fieldNames())
+        """Return a table; columns that one of an earlier release lacks are null."""
+        return select_known(self._of(name).read(self.spark), SCHEMAS[name])
 
     def read_batch(self, name: str, batch: date) -> DataFrame:
         """Return a batch."""
@@ -197,7 +203,7 @@ class LakeRollups:
         if not months:
             return rows.select(ROWS.fieldNames())
         wanted = F.col("batch").isin(list(months)) & (F.col("cut") == cut)
-        merged = self._of(_MONTHS).read(self.spark).where(wanted)
+        merged = select_known(self._of(_MONTHS).read(self.spark), _MONTH_ROWS).where(wanted)
         names = ROWS.fieldNames()
         return rows.select(names).unionAll(merged.select(names))
 

@@ -115,11 +115,15 @@ def read_table(spark: "SparkSession", tables: Path, table: Table) -> "DataFrame"
         case TableFormat.PARQUET:
             return spark.read.schema(columns).parquet(literal_path(tables / table))
         case other:
-            found = lake_table(tables, table, other).read(spark)
-            known = set(found.columns)
-            return found.select(
-                *(F.col(each.name) if each.name in known else _null(each) for each in columns)
-            )
+            return select_known(lake_table(tables, table, other).read(spark), columns)
+
+
+def select_known(rows: "DataFrame", columns: T.StructType) -> "DataFrame":
+    """Return these columns; those that a table of an earlier release lacks are null."""
+    known = set(rows.columns)
+    return rows.select(
+        *(F.col(each.name) if each.name in known else _null(each) for each in columns)
+    )
 
 
 def read_days(

@@ -19,11 +19,13 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
 from agent.cli.spark_jars import find_jars
 from aggregation.spark.rollups.preaggregations import PreAggregation
+from aggregation.spark.rollups.rollup_manifest import LAYOUT, RollupBatch
 from aggregation.spark.rollups.rollup_store import RollupStore
+from aggregation.spark.rollups.rollup_tables import SCHEMAS, manifest_of
 from aggregation.spark.session.jars import Need
 from aggregation.spark.session.session import spark_session
 from aggregation.spark.tables.period import Period
-from aggregation.spark.tables.schema import Table
+from aggregation.spark.tables.schema import Table, empty, lake_table
 from aggregation.spark.tables.table_place import TableFormat
 from aggregation.spark.tables.tables import Tables, open_tables, session_settings
 from metrics.model.sample import Sample, SampleKind
@@ -31,7 +33,11 @@ from metrics.model.status import RebalanceStatus
 from tests.aggregation.spark.conftest import table_of
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client, rebalance
 
-SUMS = ("times", "seconds", "member_seconds", "unread_seconds")
+_PAUSE_S = 0.5
+"""Reads that never pause take half of the time from what they look at."""
+ADDED = "unread_at_least"
+"""A column that rollups before layout 12 lack."""
+SUMS = ("times", "seconds", "member_seconds", "unread_seconds", ADDED)
 
 
 class Reader(Thread):
@@ -56,6 +62,7 @@ class Reader(Thread):
                 else:
                     self.missed += [f"{name}: {day}" for day in self._days - seen]
             self.reads += 1
+            self._ends.wait(_PAUSE_S)
 
     def end(self) -> None:
         self._ends.set()
@@ -102,8 +109,26 @@ def add_up(rows: Iterable[Mapping[str, object]]) -> dict[str, dict[str, float]]:
     for row in rows:
         names = sorted(row.keys() - {*SUMS})
         sums = found.setdefault(str([(name, str(row[name])) for name in names]), Counter())
-        sums.update({name: float(str(row[name] or 0)) for name in SUMS if name in row})
+        sums.update({name: _number(row[name]) for name in SUMS if name in row})
     return {key: {name: round(sums[name], 4) for name in SUMS} for key, sums in found.items()}
+
+
+def widen(spark: SparkSession, lake: Tables) -> list[object]:
+    """Read and update rollups of an earlier release; return their rows, and kinds of a column."""
+    lake.create(spark)
+    add(spark, lake, busy(0, 80_000))
+    for name, schema in SCHEMAS.items():
+        table = lake_table(lake.folder, name.removeprefix("_").replace("/", "_"), lake.format)
+        table.create(empty(spark, schema).drop(ADDED), ["batch"])
+    manifest_of(lake.folder).mark(date(2025, 11, 30), RollupBatch(files="", layout=LAYOUT - 1))
+    store = RollupStore(spark, lake.folder)
+    before = [each.count() for each in (store.rollups(), store.rebalances(), store.incidents())]
+    store.update(partial(click.echo, err=True))
+    return [before, store.incidents().select(ADDED).distinct().count()]
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else float(str(value or 0))
 
 
 def main(kind: TableFormat, folder: Path, stored_in: str) -> None:
@@ -133,7 +158,10 @@ def main(kind: TableFormat, folder: Path, stored_in: str) -> None:
         november = Period(date(2025, 11, 1), date(2025, 11, 30))
         store = RollupStore(spark, lake.folder)
         month = store.rollups_of("group", november)[PreAggregation.GROUPS]
+        earlier = open_tables(folder / "earlier", kind)
+        earlier.folder.mkdir()
         got = {
+            "widened": widen(spark, earlier),
             "days": [list(map(str, first)), list(map(str, again))],
             "missed": reader.missed,
             "was_read": reader.reads > 0,

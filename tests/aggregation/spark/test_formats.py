@@ -68,6 +68,7 @@ def test_reader_during_a_report_never_misses_a_day_at_a_url_or_in_a_catalog(
     )
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     assert run_story("rollup_story", kind, tmp_path, stored_in.format(tmp_path)) == {
+        "widened": [[0, 0, 0], 1],
         "days": [["2025-11-30", "2025-12-01"], ["2025-12-01", "2025-12-03"]],
         "missed": [],
         "was_read": True,
