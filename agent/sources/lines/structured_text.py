@@ -12,7 +12,7 @@ that a logger adds to each line.
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -52,9 +52,12 @@ _PAIR = re.compile(
 )
 _WORDY = re.compile(
     r"(?<!\S)(why|err|error|reason|added|lost|assigned|revoking)="
-    r"([^\s\"={][^=\t\n]{0,8191}?)(?=\s+[A-Za-z_@][\w.@-]{0,63}=|\t|\s*$)"
+    r"(?=([^\s\"={][^=\t\n]{0,8191}))"
 )
 """Values with blanks that go-zero and console-slog write without quotes."""
+_WITH_KEY = 2
+"""Parts of a value that another key follows: its own words and that key."""
+_NEXT_KEY = re.compile(r"[A-Za-z_@][\w.@-]{0,63}")
 _LEVEL = re.compile(
     r"(?:^|[\s|\[])(?i:(trace|debug|info|warn(?:ing)?|error|dbg|inf|wrn|err|[diwe](?=\])))"
     r"(?=[\]|:\s\[]|$)"
@@ -121,7 +124,7 @@ def _structure_line(text: str) -> str | None:
     }
     if not pairs:
         return None
-    pairs.update(_WORDY.findall(text))
+    pairs.update(_read_wordy(text))
     group = next((key for key in pairs if key.endswith(_IN_GROUP)), "")
     if group and _GROUPS.isdisjoint(pairs):
         begin = group[: group.rindex(".") + 1]
@@ -133,6 +136,18 @@ def _structure_line(text: str) -> str | None:
         return _render(level, message if words is None else words[1], pairs)
     first = _PAIR.search(text)
     return None if first is None else _render(*_split(text[: first.start()]), pairs)
+
+
+def _read_wordy(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the values that go up to the next key, a tab or the end, in linear time."""
+    for found in _WORDY.finditer(text):
+        value, end = found[2], found.end(2)
+        if text.startswith("=", end):
+            words = value.rsplit(maxsplit=1)
+            if len(words) == _WITH_KEY and _NEXT_KEY.fullmatch(value[-len(words[1]) :]):
+                yield found[1], words[0]
+        elif end == len(text) or text[end] == "\t":
+            yield found[1], value.rstrip()
 
 
 def _read_plain(text: str) -> Any:

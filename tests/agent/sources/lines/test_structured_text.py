@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from agent.sources.lines.structured_text import structure
+from agent.sources.lines.structured_text import _read_wordy, structure
 
 TEXT = "[INFO] heartbeat errored; group: g, err: REBALANCE_IN_PROGRESS: it is rebalancing"
 LINES = [
@@ -85,3 +85,13 @@ def test_fields_of_a_store_around_a_line_do_not_hide_its_own(line: str) -> None:
     store = {"message": line, "kubernetes": {"pod_name": "p-1"}, "severity": "INFO"}
 
     assert structure(line, "INFO", store) == TEXT
+
+
+def test_values_with_blanks_are_read_in_linear_time() -> None:
+    """Squares of these 16 MB would take an hour."""
+    one = f"why=heartbeat is over{' ' * 8000}!\t"
+
+    found = list(_read_wordy(one * 2_000 + "err=not a member reason=left  lost=a=b"))
+
+    assert len(found) == 2_002
+    assert found[-2:] == [("err", "not a member"), ("reason", "left")]
