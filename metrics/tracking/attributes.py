@@ -53,8 +53,12 @@ def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) ->
 
 def record_end(track: Track, at: float) -> list[Sample]:
     """Record that a member with partitions is not seen any more, and the time of its silence."""
-    has_any = bool(track.assigned) or track.member.group_type == "share"  # which has no owners
-    return [_silence(track, at)] if has_any and _shows_silence(track, at) else []
+    return [_silence(track, at)] if _was_member(track) and _shows_silence(track, at) else []
+
+
+def _was_member(track: Track) -> bool:
+    """Check for a member with partitions. A share group's partitions have no owners."""
+    return bool(track.assigned) or track.member.group_type == "share"
 
 
 def _record_silence(track: Track, signal: Signal) -> list[Sample]:
@@ -64,11 +68,13 @@ def _record_silence(track: Track, signal: Signal) -> list[Sample]:
     member that joins as new, though it had partitions, is the successor of a dead process.
     """
     is_raise = signal.kind is SignalKind.RAISE
-    is_successor = signal.status is RebalanceStatus.NEW_MEMBER and bool(track.assigned)
+    is_successor = signal.status is RebalanceStatus.NEW_MEMBER and _was_member(track)
     is_new_process = signal.assigned == () and bool(track.assigned)
     is_end = is_new_process or (is_raise and (signal.status in _OF_FENCED or is_successor))
     out = [_silence(track, signal.at)] if is_end and _shows_silence(track, signal.at) else []
-    if TRAITS[signal.source].sees_protocol:
+    if signal.kind is SignalKind.LEAVE:
+        track.requested_at = 0.0
+    elif TRAITS[signal.source].sees_protocol:
         track.requested_at = max(track.requested_at, signal.at)
     return out
 

@@ -106,7 +106,7 @@ class Track(
     emptied_at: float = 0.0
     """Time of a leave that took all of them, until the next report; 0: none did."""
     requested_at: float = 0.0
-    """Time of its last request that was seen on the wire; 0: none was."""
+    """Time of its last request on the wire since it came; 0: none was seen."""
     session_timeout_s: float | None = None
     assignors: tuple[str, ...] | None = None
     """The last one that was recorded."""

@@ -371,6 +371,27 @@ def test_member_of_a_share_group_has_no_partitions_of_its_own(tracker: Tracker) 
     assert changes(tracker.detach(share.origin, 50.0)) == [("silent.ms", None, "49000")]
 
 
+def test_successor_in_a_share_group_shows_since_when_the_one_before_it_was_dead(
+    tracker: Tracker,
+) -> None:
+    share = replace(NEW, group_type="share")
+    run(tracker, raised(2, 1.0, share, source=WIRE), seen(2.0, share, source=WIRE))
+
+    samples = run(tracker, raised(2, 20.0, share, source=WIRE))
+
+    assert ("silent.ms", None, "18000") in changes(samples)
+
+
+def test_member_of_a_share_group_that_left_and_is_back_was_not_silent(tracker: Tracker) -> None:
+    share = replace(NEW, group_type="share")
+    leave = msgspec.structs.replace(left(2.0, share), source=WIRE)
+    run(tracker, raised(2, 1.0, share, source=WIRE), leave)
+
+    samples = run(tracker, raised(2, 20.0, share, source=WIRE))
+
+    assert "silent.ms" not in {name for name, *_ in changes(samples)}
+
+
 GONE = msgspec.structs.replace(left(2.0, NEW), source=WIRE)
 
 
