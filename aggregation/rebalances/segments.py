@@ -541,6 +541,10 @@ def member_of(record: Sample) -> MemberRef:
 _member_ref = lru_cache(maxsize=4096)(MemberRef)  # a member has many records
 
 
-def _order(record: Sample) -> tuple[str, int, bool, int, int]:
-    # at one instant the status rises, and the fall to 0 comes last
-    return record.ts, record.seq, not record.to, record.from_ or 0, record.to or 0
+def _order(record: Sample) -> tuple[str, bool, int, int, int]:
+    """Return the place of a record in its episode.
+
+    At one instant the status rises, and the fall to 0 comes last. The numbers of two agents do not
+    compare: one that replaces another writes the history again, and either copy may be kept.
+    """
+    return record.ts, not record.to, record.from_ or 0, record.to or 0, record.seq

@@ -344,7 +344,8 @@ def _retain(
     latest: dict[str | None, Sample] = {}
     shown: dict[tuple[object, ...], Sample] = {}
     attributes: dict[tuple[object, ...], Sample] = {}
-    for record in sorted(records, key=lambda record: (record.ts, record.seq)):
+    # at one instant the fall to 0 comes last: numbers of two agents do not compare
+    for record in sorted(records, key=lambda record: (record.ts, not record.to, record.seq)):
         if record.kind is SampleKind.CHANGE:
             attributes[_attribute(record)] = record
         elif record.kind is SampleKind.SAMPLE:

@@ -34,7 +34,7 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Records in the tables that a final batch does not count."""
 
 
-LAYOUT = 12
+LAYOUT = 13
 """Since 1 there are incidents, planned and unplanned apart; since 2 what no setting saves.
 
 Since 3 a member that several agents see counts once, times of wrong clocks are corrected, and a
@@ -49,7 +49,8 @@ cause, and a partition that somebody had before is no new one. Since 12 a member
 its first heartbeat was answered was in no rebalance, an address that others name is a machine, and
 a status that one agent of a member has lost is lost for all. Incidents have whether their unread
 time is a lower bound, hours behind the leave of an agent's last member are no outage, a stop of all
-members is one, and a rebalance of an incident with a cause has that.
+members is one, and a rebalance of an incident with a cause has that. Since 13 an episode's records
+are in order whichever agent's copies were kept.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

@@ -221,6 +221,23 @@ class TestKinds:
         assert kinds([found]) == [(K.RESTART, ["a"])]
         assert found.also == ()
 
+    def test_leave_whose_records_are_of_two_agents_is_a_leave(self) -> None:
+        """An agent that replaces another writes the history again; either copy may be kept."""
+        (found,) = analyze(
+            [
+                replace(record, agent="next", seq=1) if record.to == 0 else replace(record, seq=500)
+                for record in records(
+                    *START,
+                    left(100.0, A, "closed"),
+                    *round_of(2, 101.0, B, C),
+                    *round_of(3, 130.0, A, B, C, causes={"a": NEW}),
+                )
+            ]
+        ).incidents[1:]
+
+        assert kinds([found]) == [(K.RESTART, ["a"])]
+        assert went(found) == [("a", DepartureMode.LEFT, True)]
+
     def test_restarts_of_two_are_a_rollout(self) -> None:
         (found,) = incidents(
             left(100.0, A, "closed"),
