@@ -7,7 +7,7 @@ Source: incidents.md.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import NamedTuple
@@ -52,6 +52,8 @@ class Analysis(NamedTuple):
     """Steps of clocks that are taken out of all times."""
     doubts: Sequence[Doubt] = ()
     """Steps of clocks that later records may prove."""
+    leads: Mapping[str, float] = {}
+    """Seconds that agents' clocks are ahead; they are taken out of all times, too."""
 
 
 class GroupIncidents(NamedTuple):
@@ -135,7 +137,7 @@ def analyze(
     rebalances = explain_known(known)
     incidents = find_incidents(rebalances, known.records, known.now)
     named = _name_clock_steps(incidents, known.clock_steps)
-    return Analysis(rebalances, named, known.clock_steps, known.doubts)
+    return Analysis(rebalances, named, known.clock_steps, known.doubts, known.leads)
 
 
 def _name_clock_steps(incidents: list[Incident], steps: Sequence[ClockStep]) -> list[Incident]:

@@ -7,6 +7,7 @@ times by the clocks of most members, and an end for each episode that nobody end
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from aggregation.rebalances.agent_clocks import align_agents
 from aggregation.rebalances.clock_steps import ClockStep, Doubt, correct_clock_steps
 from aggregation.rebalances.identities import unify_identities
 from aggregation.rebalances.lost_episodes import end_lost_episodes
@@ -33,6 +34,8 @@ class KnownRecords(NamedTuple):
     """Steps of clocks that are taken out of all times."""
     doubts: Sequence[Doubt]
     """Steps of clocks that later records may prove."""
+    leads: Mapping[str, float] = {}
+    """Seconds that agents' clocks are ahead; they are taken out of all times."""
 
 
 def prepare_records(
@@ -49,14 +52,15 @@ def prepare_records(
     is Unix seconds, by default the latest of these times. ``clocks`` are steps of clocks that older
     records have shown. ``silences`` are those of agents; by default the records show them.
     """
-    unified = unify_identities(records)
+    aligned = align_agents(records)
+    unified = unify_identities(aligned.records)
     silences = read_silences(unified) if silences is None else silences
     steady = correct_clock_steps(unified, clocks)
     heard = last_heard(steady.records, watermark)
     now = max(heard.values(), default=0.0) if now is None else now
     ended = end_moved_episodes(correct_wrong_times(steady.records))
     known = end_lost_episodes(end_unconfirmed_episodes(ended, now), heard, now)
-    return KnownRecords(known, heard, now, silences, steady.steps, steady.doubts)
+    return KnownRecords(known, heard, now, silences, steady.steps, steady.doubts, aligned.leads)
 
 
 def last_heard(records: Iterable[Sample], watermark: Watermark | None = None) -> dict[str, float]:

@@ -26,6 +26,9 @@ EXPIRY_WAIT_S = 5.0
 MIN_WAIT_S = 1.0
 """Less is the heartbeats' own jitter: nobody is called slow for it."""
 
+_SAME_CAUSE_S = 1.0
+"""Two sources show one cause of a member within this time."""
+
 
 class Certainty(StrEnum):
     """How the trigger is known."""
@@ -73,8 +76,23 @@ def find_seen_trigger(round_: RebalanceSegments) -> Trigger | None:
         at=step.at if removal is None else removal.at,
         member=step.member,
         code=code,
-        reason=step.reason if removal is None else removal.reason,
+        reason=_find_words(step, round_) if removal is None else removal.reason,
     )
+
+
+def _find_words(step: Step, round_: RebalanceSegments) -> str | None:
+    """Return the words of a cause: the wire has none for a leave that its client's log explains."""
+    if step.reason is not None:
+        return step.reason
+    others = (
+        other.reason
+        for piece in round_.segments
+        for other in piece.steps
+        if other.member == step.member
+        and other.code is step.code
+        and abs(other.at - step.at) <= _SAME_CAUSE_S
+    )
+    return next((words for words in others if words is not None), None)
 
 
 def _is_end_of_wait(step: Step, round_: RebalanceSegments) -> bool:

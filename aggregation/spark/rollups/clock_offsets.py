@@ -98,6 +98,11 @@ def steady_offsets(measured: Measured) -> dict[str, float]:
     return steady
 
 
+def add_offsets(one: Offsets, other: Offsets) -> Offsets:
+    """Return the offsets by which two corrections move each agent's times."""
+    return {agent: one.get(agent, 0.0) + other.get(agent, 0.0) for agent in {*one, *other}}
+
+
 def correct_times(records: Iterable[Sample], offsets: Offsets) -> list[Sample]:
     """Return the records with the times of a right clock."""
     if not offsets:

@@ -30,6 +30,7 @@ from aggregation.rebalances.silences import NO_SILENCES, Silences
 from aggregation.spark.rollups.clock_offsets import (
     NO_OFFSETS,
     Offsets,
+    add_offsets,
     by_member,
     correct_times,
     measure_offsets,
@@ -120,6 +121,8 @@ class GroupDays:
         """The clock offsets of agents by which the day's records are corrected."""
         self.clock_steps: Sequence[ClockStep] = ()
         """The steps of clocks by which they are corrected, too."""
+        self.corrected: Offsets = NO_OFFSETS
+        """The offsets of agents that are not in the day's rebalances, for all reasons."""
         self.shape: Shape | None = None
         """Of the last settled rebalance of the day."""
 
@@ -252,6 +255,7 @@ class GroupDays:
         records = [*carried.records, *correct_times(events, self.offsets)]
         known = carried.clock_steps
         analysis = analyze_records(records, last_seen, known, self._silences)
+        self.corrected = add_offsets(self.offsets, analysis.leads)
         counted = carried.counted_to, carried.counted_id
         new = [each for each in analysis.rebalances if _order(each) > counted]
         steady = steady_offsets(remember_offsets(carried.offsets, self._measure(new)))
@@ -259,10 +263,12 @@ class GroupDays:
             return records, analysis
         self.offsets = steady
         records = [*carried.records, *correct_times(events, steady)]
-        return records, analyze_records(records, last_seen, known, self._silences)
+        analysis = analyze_records(records, last_seen, known, self._silences)
+        self.corrected = add_offsets(steady, analysis.leads)
+        return records, analysis
 
     def _measure(self, rebalances: Iterable[ExplainedRebalance]) -> Mapping[str, Sequence[float]]:
-        return measure_offsets((each.round for each in rebalances), self.offsets)
+        return measure_offsets((each.round for each in rebalances), self.corrected)
 
 
 def analyze_records(

@@ -157,7 +157,10 @@ def _explain_all(last_seen: LastSeen, schema: pa.Schema) -> Callable[[pa.Table],
     def explain(events: pa.Table) -> pa.Table:
         found = analyze_records(_samples(events), latest)
         rows = rows_of(
-            found.rebalances, incidents_by_rebalance(found), by_member(found.clock_steps)
+            found.rebalances,
+            incidents_by_rebalance(found),
+            by_member(found.clock_steps),
+            found.leads,
         )
         return pa.Table.from_pylist(rows, schema=schema)
 
@@ -313,7 +316,7 @@ def _rows_of_batch(batch: date, found: Analysis, group: GroupDays) -> list[dict[
         row_of(
             each,
             group.incident_of.get(each.round.id),
-            corrected=group.offsets,
+            corrected=group.corrected,
             steps=by_member(group.clock_steps),
         )
         for each in found.rebalances
@@ -335,10 +338,16 @@ def rows_of(
     rebalances: Sequence[ExplainedRebalance],
     incidents: Mapping[str, Incident],
     steps: Steps = NO_STEPS,
+    corrected: Offsets = NO_OFFSETS,
 ) -> list[dict[str, Any]]:
-    """Return explained rebalances as rows; steady clock offsets do not lengthen them."""
+    """Return explained rebalances as rows; steady clock offsets do not lengthen them.
+
+    Offsets that are ``corrected`` are not in the rebalances.
+    """
     offsets = steady_offsets(measure_offsets(rebalance.round for rebalance in rebalances))
-    return [row_of(each, incidents.get(each.round.id), offsets, steps=steps) for each in rebalances]
+    return [
+        row_of(each, incidents.get(each.round.id), offsets, corrected, steps) for each in rebalances
+    ]
 
 
 def _trigger_of(episode: ExplainedRebalance, incident: Incident | None) -> Trigger:

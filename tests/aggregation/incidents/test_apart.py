@@ -1,5 +1,6 @@
 """The incidents of a group are the same, whether one agent reads its files or an agent each."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,36 @@ def test_incidents_are_those_of_one_agent(case: str) -> None:
 
     assert len(together) > 2
     assert list(map(summarize, apart)) == list(map(summarize, together))
+
+
+def shift_logs(records: list[Sample], ahead_s: Sequence[float]) -> list[Sample]:
+    """Return what the agents of clients' logs send from hosts with other clocks."""
+    logs = sorted({each.agent for each in records} - {"wire.pcap.gz", "server-1.log.gz"})
+    return [
+        _shift(record, ahead_s[logs.index(record.agent)]) if record.agent in logs else record
+        for record in records
+    ]
+
+
+def _shift(record: Sample, seconds: float) -> Sample:
+    def move(ts: str) -> str:
+        return format_time(parse_time(ts) + seconds)
+
+    joined = record.joined_ts
+    return replace(record, ts=move(record.ts), joined_ts=None if joined is None else move(joined))
+
+
+@pytest.mark.parametrize("ahead_s", [(3.0, -20.0, 0.0), (-20.0, 0.0, 3.0), (120.0, 0.0, -3600.0)])
+@pytest.mark.parametrize("case", ["kafka-go", "kafkajs", "slow-polls"])
+def test_incidents_do_not_depend_on_clocks(case: str, ahead_s: Sequence[float]) -> None:
+    records = read_apart(*sorted((_RECORDED / case).iterdir()))
+    now = latest_time(records)
+    right = analyze(records, now=now).incidents
+    wrong = analyze(shift_logs(records, ahead_s), now=now).incidents
+
+    assert list(map(summarize, wrong)) == list(map(summarize, right))
+    starts = [pytest.approx(each.started_at, abs=1) for each in right]
+    assert [each.started_at for each in wrong] == starts
 
 
 @pytest.mark.parametrize("case", ["kafka-go", "kafkajs", "slow-polls"])

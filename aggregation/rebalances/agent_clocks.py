@@ -1,0 +1,413 @@
+"""Clocks of agents that see the same members: their offsets, and records without them. Pure.
+
+Theory of operation. One member may have several agents: beside its log, on its connection, in the
+brokers' logs. Member id and generation name one event, however far apart the clocks are. So each
+event that two agents report shows their offset. Of a classic join that is the difference of the two
+times of its request: a client logs it when it sends it, and a slow poll or a slow broker does not
+delay it. One such join is a proof. The other events are an assignment, a target of a new protocol
+and a leave; each can be reported late, so two must agree.
+
+Offsets of two agents are read in order of time. A clock that is set shows another offset from the
+first event behind the step on. If they contradict each other, the agent reads logs of several
+clocks, and its records keep their times (`aggregation.rebalances.clock_steps` compares members).
+
+The right time is that of most agents; of as many, that of the wire. Smaller offsets than `MIN_S`
+are left alone: networks and polls cause them, too. Ids of records do not depend on it.
+
+Source: decision 0050.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict, deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from statistics import median
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from aggregation.rebalances.segments import JOINED, is_unexplained
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time, parse_time
+from metrics.model.status import RebalanceStatus
+from metrics.tracking.source_traits import BROKER_SOURCES, PROTOCOL_SOURCES
+
+MIN_S = 1.0
+"""Least offset that is corrected."""
+_SPREAD_S = 0.5
+"""Offsets of one clock differ by less: kafka-go's log has whole seconds."""
+_MOST = 0.75
+"""Share of the events of two agents that must fit."""
+_PROOFS = 2
+"""Events that must agree, if none is a join with the times of its request."""
+_KEPT = 8
+"""Offsets of two agents that are kept while records arrive one by one."""
+_PAIRS_MAX = 20_000
+_EVENTS_MAX = 20_000
+_WIRE, _BROKER = 1, 2
+"""Distances from the client."""
+_CLASSIC = "classic"
+_REQUESTED = RebalanceStatus.COORDINATOR_REQUESTED
+
+_Event = tuple[object, ...]
+
+
+class ClockOffset(NamedTuple):
+    """An event that two agents report. ``at`` is Unix seconds by the clock of ``agent``."""
+
+    agent: str
+    other: str
+    at: float
+    seconds: float
+    """Seconds that the clock of ``agent`` is ahead of that of ``other``."""
+    low: float | None = None
+    """They are at least these, as far as cause and effect show it."""
+    high: float | None = None
+    """They are at most these."""
+    is_proof: bool = False
+    """One such event proves it."""
+    on_wire: tuple[bool, bool] = (False, False)
+    """Whether each of the two sees the wire."""
+
+    @property
+    def reverse(self) -> "ClockOffset":
+        """The same offset, as the other agent has it."""
+        return ClockOffset(
+            self.other,
+            self.agent,
+            self.at - self.seconds,
+            -self.seconds,
+            None if self.high is None else -self.high,
+            None if self.low is None else -self.low,
+            self.is_proof,
+            self.on_wire[::-1],
+        )
+
+
+class _Report(NamedTuple):
+    """One agent's times of an event (Unix seconds)."""
+
+    agent: str
+    at: float
+    joined_at: float | None
+    distance: int
+    """How far from the client it is seen: 0 in its log, 1 on the wire, 2 in a broker's log."""
+    is_leave: bool
+    is_of_client: bool
+    """The leave of a dynamic classic member that its client has sent: no member id has two."""
+
+
+class _Span(NamedTuple):
+    """An offset up to an instant by the agent's own clock, of the last span without a limit."""
+
+    until: float
+    seconds: float
+
+
+_Offsets = Mapping[tuple[str, str], Sequence[ClockOffset]]
+"""Offsets by the names of two agents."""
+
+
+class AgentClocks:
+    """Offsets of agents, from records that arrive one by one or all at once."""
+
+    def __init__(self, known: Iterable[ClockOffset] = (), kept: int | None = None) -> None:
+        """Start with the offsets that older records have shown; ``kept`` are kept of two agents."""
+        self._kept = kept
+        self._offsets: dict[tuple[str, str], deque[ClockOffset]] = {}
+        self._events: dict[_Event, dict[str, _Report]] = {}
+        self._joins: dict[tuple[str, str, str | None], float] = {}
+        """Time of the last join request by agent, group and member id."""
+        self._leads: dict[str, Sequence[_Span]] | None = None
+        for offset in known:
+            self._add(offset)
+
+    def state(self) -> list[ClockOffset]:
+        """Return the offsets, for a restart."""
+        return [offset for found in self._offsets.values() for offset in found]
+
+    def observe(self, record: Sample, agent: str | None = None) -> bool:
+        """Take a record; return whether it shows an offset. ``agent`` replaces its own name."""
+        name = record.agent if agent is None else agent
+        if record.field == JOINED and record.joined_ts is not None:
+            self._joins[name, record.group, record.member_id] = parse_time(record.joined_ts)
+            _bound(self._joins, _EVENTS_MAX)
+        event = _event_of(record)
+        if event is None:
+            return False
+        own = _report_of(record, name, self._joins.get((name, record.group, record.member_id)))
+        others = self._events.setdefault(event, {})
+        if name in others:
+            return False
+        for other in others.values():
+            self._add(_compare(own, other))
+        others[name] = own
+        _bound(self._events, _EVENTS_MAX)
+        return len(others) > 1
+
+    def lead_s(self, agent: str, at: float) -> float:
+        """Return the seconds that an agent's clock is ahead at a time of its own; 0: it is right.
+
+        ``at`` is Unix seconds.
+        """
+        spans = self._find_leads().get(agent, ())
+        index = bisect_left(spans, at, key=lambda span: span.until)
+        return spans[min(index, len(spans) - 1)].seconds if spans else 0.0
+
+    def leads(self) -> dict[str, float]:
+        """Return the present lead of each agent whose clock is wrong, in seconds."""
+        found = {agent: spans[-1].seconds for agent, spans in self._find_leads().items()}
+        return {agent: seconds for agent, seconds in found.items() if seconds}
+
+    @property
+    def is_right(self) -> bool:
+        """Whether no agent's clock is, or was, wrong."""
+        return not any(span.seconds for spans in self._find_leads().values() for span in spans)
+
+    def _add(self, offset: ClockOffset) -> None:
+        if offset.agent > offset.other:
+            offset = offset.reverse
+        pair = offset.agent, offset.other
+        found = self._offsets.get(pair)
+        if found is None:
+            found = self._offsets[pair] = deque(maxlen=self._kept)
+            _bound(self._offsets, _PAIRS_MAX)
+        if offset not in found:
+            found.append(offset)
+            self._leads = None
+
+    def _find_leads(self) -> Mapping[str, Sequence[_Span]]:
+        if self._leads is None:
+            self._leads = _find_leads(self._offsets)
+        return self._leads
+
+
+def _event_of(record: Sample) -> _Event | None:
+    """Return the name of an event of a member, the same for all agents; None: it has none."""
+    is_unseen = record.kind is SampleKind.SIGNAL and is_unexplained(record.reason)
+    is_move = record.kind is SampleKind.TRANSITION or is_unseen
+    if record.member_id is None or not is_move or record.scope is not Scope.CONSUMER:
+        return None
+    member = record.group, record.member_id
+    if record.outcome is Outcome.LEFT:
+        return *member, Outcome.LEFT
+    if record.generation is None:
+        return None
+    if record.outcome is Outcome.SYNCED or is_unseen:
+        return *member, Outcome.SYNCED, record.generation
+    # a broker changes a target long before its member's next heartbeat
+    is_target = record.group_type != _CLASSIC and record.to == _REQUESTED
+    is_seen = is_target and record.source not in BROKER_SOURCES
+    return (*member, _REQUESTED, record.generation) if is_seen else None
+
+
+def _report_of(record: Sample, agent: str, joined_at: float | None) -> _Report:
+    """Return an agent's times of an event; ``joined_at`` is that of the last request before it."""
+    source = record.source
+    is_dynamic = record.group_type == _CLASSIC and record.group_instance_id is None
+    return _Report(
+        agent=agent,
+        at=parse_time(record.ts),
+        joined_at=joined_at if record.joined_ts is None else parse_time(record.joined_ts),
+        distance=_BROKER if source in BROKER_SOURCES else int(source in PROTOCOL_SOURCES),
+        is_leave=record.outcome is Outcome.LEFT,
+        is_of_client=is_dynamic and source not in BROKER_SOURCES,
+    )
+
+
+def _compare(own: _Report, other: _Report) -> ClockOffset:
+    """Return the offset of two agents by an event, with the agent that is nearer the client first.
+
+    A client prints its request before it passes the wire, and a response afterwards.
+    """
+    if other.distance < own.distance:
+        own, other = other, own
+    apart = own.at - other.at
+    join = None
+    if own.joined_at is not None and other.joined_at is not None:
+        join = own.joined_at - other.joined_at
+    offset = ClockOffset(
+        own.agent,
+        other.agent,
+        own.at,
+        apart if join is None else join,
+        is_proof=join is not None,
+        on_wire=(own.distance == _WIRE, other.distance == _WIRE),
+    )
+    if own.distance == other.distance:
+        return offset
+    if own.is_leave:
+        return offset._replace(low=apart, is_proof=own.is_of_client and other.is_of_client)
+    # kafka-python prints a join at its response
+    return offset._replace(seconds=min(offset.seconds, apart), low=join, high=apart)
+
+
+def _find_leads(offsets: _Offsets) -> dict[str, Sequence[_Span]]:
+    """Return the leads of all agents that are compared with others."""
+    edges: dict[str, dict[str, Sequence[_Span]]] = defaultdict(dict)
+    single = _find_single(offsets)
+    on_wire = {
+        name
+        for found in offsets.values()
+        for name, is_wire in zip(found[0][:2], found[0].on_wire, strict=True)
+        if is_wire
+    }
+    for (agent, other), found in offsets.items():
+        if not _is_proven(found, single):
+            continue
+        for one, another, each in (
+            (agent, other, list(found)),
+            (other, agent, [offset.reverse for offset in found]),
+        ):
+            if spans := _find_spans(each):
+                edges[one][another] = spans
+    leads: dict[str, Sequence[_Span]] = {}
+    for agent in edges:
+        if agent not in leads:
+            found_leads = _walk(agent, edges)
+            root = _choose_right(found_leads, on_wire)
+            leads |= found_leads if root == agent else _walk(root, edges)
+    return {agent: [_without_noise(span) for span in spans] for agent, spans in leads.items()}
+
+
+def _find_single(offsets: _Offsets) -> dict[str, list[float]]:
+    """Return the offset of each agent to every other one that has one event in common with it."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for each in offsets.values():
+        if len(each) == 1:
+            found[each[0].agent].append(each[0].seconds)
+            found[each[0].other].append(-each[0].seconds)
+    return found
+
+
+def _is_proven(found: Sequence[ClockOffset], single: Mapping[str, Iterable[float]]) -> bool:
+    """Check that two events agree, or one with another agent's, or one is a proof."""
+    if len(found) >= _PROOFS or found[0].is_proof:
+        return True
+    own = found[0]
+    return any(
+        sum(abs(seconds - ahead_s) <= _SPREAD_S for seconds in single[agent]) >= _PROOFS
+        for agent, ahead_s in ((own.agent, own.seconds), (own.other, -own.seconds))
+    )
+
+
+def _walk(root: str, edges: Mapping[str, Mapping[str, Sequence[_Span]]]) -> dict[str, list[_Span]]:
+    """Return the leads over the clock of ``root`` of all agents that are compared with it."""
+    found = {root: [_Span(float("inf"), 0.0)]}
+    waiting = deque([root])
+    while waiting:
+        known = waiting.popleft()
+        for agent in edges[known]:
+            if agent not in found:
+                found[agent] = [*_add_spans(edges[agent][known], found[known])]
+                waiting.append(agent)
+    return found
+
+
+def _add_spans(own: Iterable[_Span], others: Sequence[_Span]) -> Iterator[_Span]:
+    """Yield an agent's leads over the root, from those over another agent and that one's."""
+    for span in own:
+        index = bisect_left(others, span.until - span.seconds, key=lambda each: each.until)
+        yield _Span(span.until, span.seconds + others[min(index, len(others) - 1)].seconds)
+
+
+def _choose_right(leads: Mapping[str, Sequence[_Span]], on_wire: Container[str]) -> str:
+    """Return an agent with the time of most; of as many, one on the wire."""
+    latest = {agent: spans[-1].seconds for agent, spans in leads.items()}
+    ordered = sorted(latest.values())
+
+    def rank(agent: str) -> tuple[int, bool, str]:
+        seconds = latest[agent]
+        near = bisect_right(ordered, seconds + MIN_S) - bisect_left(ordered, seconds - MIN_S)
+        return -near, agent not in on_wire, agent
+
+    return min(latest, key=rank)
+
+
+def _without_noise(span: _Span) -> _Span:
+    return span if abs(span.seconds) >= MIN_S else _Span(span.until, 0.0)
+
+
+def _find_spans(found: Sequence[ClockOffset]) -> list[_Span]:
+    """Return the offsets of two agents in order of time; none if they contradict each other."""
+    proofs = [each for each in found if each.is_proof]
+    each_of = sorted(proofs or found, key=lambda each: each.at)
+    spans: list[list[ClockOffset]] = []
+    waiting: list[ClockOffset] = []
+    fits = 0
+    for offset in each_of:
+        if spans and _is_near(offset, spans[-1]):
+            spans[-1].append(offset)
+            waiting, fits = [], fits + 1
+            continue
+        waiting = [*waiting, offset] if waiting and _is_near(offset, waiting) else [offset]
+        if len(waiting) >= min(_PROOFS, len(each_of)):
+            spans.append(waiting)
+            waiting, fits = [], fits + len(spans[-1])
+    if fits < _MOST * len(each_of):
+        return []
+    last = len(spans) - 1
+    return [
+        _Span(each[-1].at if number < last else float("inf"), _estimate(each))
+        for number, each in enumerate(spans)
+    ]
+
+
+def _estimate(found: Sequence[ClockOffset]) -> float:
+    """Return the seconds of a span: the median, within the bounds if these agree.
+
+    So the events of a member keep their order.
+    """
+    middle = median(each.seconds for each in found)
+    near = [each for each in found if abs(each.seconds - middle) <= _SPREAD_S]
+    low = max((each.low for each in near if each.low is not None), default=middle)
+    high = min((each.high for each in near if each.high is not None), default=max(low, middle))
+    return min(max(middle, low), high) if low <= high else middle
+
+
+def _is_near(offset: ClockOffset, others: Sequence[ClockOffset]) -> bool:
+    middle = median(each.seconds for each in others[-_KEPT:])
+    return abs(offset.seconds - middle) <= _SPREAD_S
+
+
+def _bound(entries: dict[Any, Any], limit: int) -> None:
+    for key in list(islice(entries, max(0, len(entries) - limit))):
+        del entries[key]
+
+
+class AlignedRecords(NamedTuple):
+    """Records with the time of one clock, and the leads of agents that are taken out of them."""
+
+    records: Sequence[Sample]
+    leads: Mapping[str, float]
+    """The latest of each agent with a wrong clock, in seconds."""
+
+
+def align_agents(records: Iterable[Sample]) -> AlignedRecords:
+    """Return the records with the times of a right clock."""
+    found = list(records)
+    agents = {record.agent for record in found}
+    if len(agents) == 1:
+        return AlignedRecords(found, {})
+    clocks = AgentClocks()
+    for record in found:
+        clocks.observe(record)
+    if clocks.is_right:
+        return AlignedRecords(found, {})
+    return AlignedRecords(
+        [correct_record(record, clocks) for record in found],
+        {agent: lead for agent, lead in clocks.leads().items() if agent in agents},
+    )
+
+
+def correct_record(record: Sample, clocks: AgentClocks, agent: str | None = None) -> Sample:
+    """Return a record with the times of a right clock; ``agent`` replaces its own name."""
+    name, at = record.agent if agent is None else agent, parse_time(record.ts)
+    lead_s = clocks.lead_s(name, at)
+    if not lead_s:
+        return record
+    joined = record.joined_ts
+    return replace(
+        record,
+        ts=format_time(at - lead_s),
+        joined_ts=None if joined is None else format_time(parse_time(joined) - lead_s),
+    )
