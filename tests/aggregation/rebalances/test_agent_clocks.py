@@ -138,8 +138,18 @@ def test_one_join_is_a_proof_and_one_late_assignment_is_none() -> None:
 
 def test_join_without_a_visible_cause_shows_the_offset() -> None:
     """kafka-go's first join: the request is a record of its own."""
-    fields = {"kind": SampleKind.SIGNAL, "reason": UNEXPLAINED, "outcome": None, "from_": 0}
-    joined = {"kind": SampleKind.CHANGE, "field": "joined", "outcome": None, "from_": None}
+    fields: dict[str, Any] = {
+        "kind": SampleKind.SIGNAL,
+        "reason": UNEXPLAINED,
+        "outcome": None,
+        "from_": 0,
+    }
+    joined: dict[str, Any] = {
+        "kind": SampleKind.CHANGE,
+        "field": "joined",
+        "outcome": None,
+        "from_": None,
+    }
     given = [
         record("log", 102.5, joined=102.5, **joined),
         record("log", 103.0, generation=1, **(fields | {"to": None})),
