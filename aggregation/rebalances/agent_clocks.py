@@ -83,7 +83,7 @@ class ClockOffset(NamedTuple):
         )
 
 
-class _Report(NamedTuple):
+class _EventReport(NamedTuple):
     """One agent's times of an event (Unix seconds)."""
 
     agent: str
@@ -96,7 +96,7 @@ class _Report(NamedTuple):
     """The leave of a dynamic classic member that its client has sent: no member id has two."""
 
 
-class _Span(NamedTuple):
+class _OffsetSpan(NamedTuple):
     """An offset up to an instant by the agent's own clock, of the last span without a limit."""
 
     until: float
@@ -114,10 +114,10 @@ class AgentClocks:
         """Start with the offsets that older records have shown; ``kept`` are kept of two agents."""
         self._kept = kept
         self._offsets: dict[tuple[str, str], deque[ClockOffset]] = {}
-        self._events: dict[_Event, dict[str, _Report]] = {}
+        self._events: dict[_Event, dict[str, _EventReport]] = {}
         self._joins: dict[tuple[str, str, str | None], float] = {}
         """Time of the last join request by agent, group and member id."""
-        self._leads: dict[str, Sequence[_Span]] | None = None
+        self._leads: dict[str, Sequence[_OffsetSpan]] | None = None
         for offset in known:
             self._add(offset)
 
@@ -175,7 +175,7 @@ class AgentClocks:
             found.append(offset)
             self._leads = None
 
-    def _find_leads(self) -> Mapping[str, Sequence[_Span]]:
+    def _find_leads(self) -> Mapping[str, Sequence[_OffsetSpan]]:
         if self._leads is None:
             self._leads = _find_leads(self._offsets)
         return self._leads
@@ -200,11 +200,11 @@ def _event_of(record: Sample) -> _Event | None:
     return (*member, _REQUESTED, record.generation) if is_seen else None
 
 
-def _report_of(record: Sample, agent: str, joined_at: float | None) -> _Report:
+def _report_of(record: Sample, agent: str, joined_at: float | None) -> _EventReport:
     """Return an agent's times of an event; ``joined_at`` is that of the last request before it."""
     source = record.source
     is_dynamic = record.group_type == _CLASSIC and record.group_instance_id is None
-    return _Report(
+    return _EventReport(
         agent=agent,
         at=parse_time(record.ts),
         joined_at=joined_at if record.joined_ts is None else parse_time(record.joined_ts),
@@ -214,7 +214,7 @@ def _report_of(record: Sample, agent: str, joined_at: float | None) -> _Report:
     )
 
 
-def _compare(own: _Report, other: _Report) -> ClockOffset:
+def _compare(own: _EventReport, other: _EventReport) -> ClockOffset:
     """Return the offset of two agents by an event, with the agent that is nearer the client first.
 
     A client prints its request before it passes the wire, and a response afterwards.
@@ -241,9 +241,9 @@ def _compare(own: _Report, other: _Report) -> ClockOffset:
     return offset._replace(seconds=min(offset.seconds, apart), low=join, high=apart)
 
 
-def _find_leads(offsets: _Offsets) -> dict[str, Sequence[_Span]]:
+def _find_leads(offsets: _Offsets) -> dict[str, Sequence[_OffsetSpan]]:
     """Return the leads of all agents that are compared with others."""
-    edges: dict[str, dict[str, Sequence[_Span]]] = defaultdict(dict)
+    edges: dict[str, dict[str, Sequence[_OffsetSpan]]] = defaultdict(dict)
     single = _find_single(offsets)
     on_wire = {
         name
@@ -260,7 +260,7 @@ def _find_leads(offsets: _Offsets) -> dict[str, Sequence[_Span]]:
         ):
             if spans := _find_spans(each):
                 edges[one][another] = spans
-    leads: dict[str, Sequence[_Span]] = {}
+    leads: dict[str, Sequence[_OffsetSpan]] = {}
     for agent in edges:
         if agent not in leads:
             found_leads = _walk(agent, edges)
@@ -290,9 +290,11 @@ def _is_proven(found: Sequence[ClockOffset], single: Mapping[str, Iterable[float
     )
 
 
-def _walk(root: str, edges: Mapping[str, Mapping[str, Sequence[_Span]]]) -> dict[str, list[_Span]]:
+def _walk(
+    root: str, edges: Mapping[str, Mapping[str, Sequence[_OffsetSpan]]]
+) -> dict[str, list[_OffsetSpan]]:
     """Return the leads over the clock of ``root`` of all agents that are compared with it."""
-    found = {root: [_Span(float("inf"), 0.0)]}
+    found = {root: [_OffsetSpan(float("inf"), 0.0)]}
     waiting = deque([root])
     while waiting:
         known = waiting.popleft()
@@ -303,14 +305,14 @@ def _walk(root: str, edges: Mapping[str, Mapping[str, Sequence[_Span]]]) -> dict
     return found
 
 
-def _add_spans(own: Iterable[_Span], others: Sequence[_Span]) -> Iterator[_Span]:
+def _add_spans(own: Iterable[_OffsetSpan], others: Sequence[_OffsetSpan]) -> Iterator[_OffsetSpan]:
     """Yield an agent's leads over the root, from those over another agent and that one's."""
     for span in own:
         index = bisect_left(others, span.until - span.seconds, key=lambda each: each.until)
-        yield _Span(span.until, span.seconds + others[min(index, len(others) - 1)].seconds)
+        yield _OffsetSpan(span.until, span.seconds + others[min(index, len(others) - 1)].seconds)
 
 
-def _choose_right(leads: Mapping[str, Sequence[_Span]], on_wire: Container[str]) -> str:
+def _choose_right(leads: Mapping[str, Sequence[_OffsetSpan]], on_wire: Container[str]) -> str:
     """Return an agent with the time of most; of as many, one on the wire."""
     latest = {agent: spans[-1].seconds for agent, spans in leads.items()}
     ordered = sorted(latest.values())
@@ -323,11 +325,11 @@ def _choose_right(leads: Mapping[str, Sequence[_Span]], on_wire: Container[str])
     return min(latest, key=rank)
 
 
-def _without_noise(span: _Span) -> _Span:
-    return span if abs(span.seconds) >= MIN_S else _Span(span.until, 0.0)
+def _without_noise(span: _OffsetSpan) -> _OffsetSpan:
+    return span if abs(span.seconds) >= MIN_S else _OffsetSpan(span.until, 0.0)
 
 
-def _find_spans(found: Sequence[ClockOffset]) -> list[_Span]:
+def _find_spans(found: Sequence[ClockOffset]) -> list[_OffsetSpan]:
     """Return the offsets of two agents in order of time; none if they contradict each other."""
     proofs = [each for each in found if each.is_proof]
     each_of = sorted(proofs or found, key=lambda each: each.at)
@@ -347,7 +349,7 @@ def _find_spans(found: Sequence[ClockOffset]) -> list[_Span]:
         return []
     last = len(spans) - 1
     return [
-        _Span(each[-1].at if number < last else float("inf"), _estimate(each))
+        _OffsetSpan(each[-1].at if number < last else float("inf"), _estimate(each))
         for number, each in enumerate(spans)
     ]
 
