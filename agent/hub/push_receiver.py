@@ -5,6 +5,10 @@ and skips older ones. Two agents may push one spool, if its folder was copied wi
 last record must have the same id if it comes again, else the hub refuses the batch. The agent then
 compares that id with its own record's, and gives its spool a new id.
 
+Agents that see one member are compared by its events (`aggregation.rebalances.agent_clocks`). The
+members that the hub shows have the times of a right clock, and so have its analyses. The records
+are kept as they arrived, with their ids. The offsets are part of the checkpoint.
+
 The hub acknowledges a batch after the fsync of its own spool, so acknowledged records survive a
 kill -9. After a crash between that and the next checkpoint the agent sends again; the records have
 the same ids, and the spool drops the duplicates.
@@ -31,6 +35,7 @@ from agent.request_bodies import BodyError, RequestBodies
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.position import decode_position, note_unusable
 from aggregation.live.fleet import Fleet
+from aggregation.rebalances.agent_clocks import MIN_S, AgentClocks, ClockOffset, correct_record
 from metrics.model.sample import MALFORMED, Sample, Scope, decode, parse_time
 from metrics.model.snapshot import GroupKey, MemberRow
 from metrics.model.units import Int64
@@ -40,6 +45,8 @@ _log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 2 * MAX_BYTES
 MAX_SPOOLS = 10_000
+_OFFSETS_KEPT = 8
+"""Common events of two agents that show their present offset."""
 PENDING_TIMEOUT_S = 120.0
 """Longest wait for records of an agent that is silent now, or since this hub began to listen: an
 agent tries a push again every minute.
@@ -76,6 +83,7 @@ class Position(msgspec.Struct, forbid_unknown_fields=True):
     seqs: dict[str, Int64] = {}
     told: dict[str, float] = {}
     members: Any = None
+    clocks: list[ClockOffset] = []
     offsets: dict[_Offset, _Offset] = {}
 
 
@@ -122,6 +130,10 @@ class PushReceiver:
         self._ids: dict[str, dict[int, str]] = {}
         """Record ids by spool and number: of the last durable record, and of the last one."""
         self._watermarks = dict(position.told)
+        self._clocks = AgentClocks(position.clocks, kept=_OFFSETS_KEPT)
+        self.clock_spans = self._clocks.spans()
+        """Offsets of the clocks of all agents; for any thread."""
+        self.health.clocks = self._clocks.leads()
 
     async def run(self, emit: Emit, detach: Detach) -> None:
         """Wait: records arrive at the web server."""
@@ -139,6 +151,7 @@ class PushReceiver:
             "seqs": dict(self._seqs),
             "told": dict(self._watermarks),
             "members": self._fleet.state(),
+            "clocks": self._clocks.state(),
         }
 
     def rows(self, scope: Scope, now: float) -> tuple[MemberRow, ...]:
@@ -231,12 +244,15 @@ class PushReceiver:
             if clipped:
                 errors = self.health.errors
                 errors["name_clipped"] = errors.get("name_clipped", 0) + clipped
-            reached_at = parse_time(record.ts)
-            if self._is_new(spool, record, batch):
+            is_new = self._is_new(spool, record, batch)
+            right = self._correct(spool, record, is_new=is_new)
+            reached_at = parse_time(right.ts)
+            if is_new:
                 batch.last = max(batch.last, record.seq)
                 batch.numbers.add(record.seq)
                 taken.append(record)
-                self._fleet.apply(spool, record)
+                self._fleet.apply(spool, right)
+        self._show_clocks()
         self._seqs[spool] = batch.last  # the newest is last
         if taken:
             newest = max(taken, key=lambda each: each.seq)
@@ -251,6 +267,27 @@ class PushReceiver:
             self._contact_at.pop(oldest[:_NAME_CHARS], None)
         self.health.signals += len(taken)
         return taken
+
+    def _correct(self, spool: str, record: Sample, *, is_new: bool) -> Sample:
+        """Return a record in the time that most agents have; it is recorded as it arrived."""
+        agent = with_spool(record, spool).agent
+        if is_new:
+            self._clocks.observe(record, agent)
+        right = correct_record(record, self.clock_spans, agent)
+        if is_new and right is not record:
+            self.health.errors["clock"] = self.health.errors.get("clock", 0) + 1
+        return right
+
+    def _show_clocks(self) -> None:
+        """Show the agents with a wrong clock; warn of each correction that begins or ends."""
+        self.clock_spans, before = self._clocks.spans(), self.health.clocks
+        self.health.clocks = self._clocks.leads()
+        for agent in {*before, *self.health.clocks}:
+            ahead_s = self.health.clocks.get(agent, 0.0)
+            if abs(ahead_s - before.get(agent, 0.0)) >= MIN_S:
+                keys = {"agent": agent, "ahead_s": round(ahead_s, 1)}
+                hint = "its times are corrected to most agents'; set the clock of its host"
+                _log.warning("clock_differs", extra=keys | {"hint": hint})
 
     def _is_new(self, spool: str, record: Sample, batch: PushedBatch) -> bool:
         """Whether a record was not received before; within a batch the numbers need not rise."""

@@ -65,7 +65,11 @@ class RecentGroups:
         self, found: list[Sample], cluster: str | None, stamp: tuple[int, str, str], now: float
     ) -> _Kept:
         started = self._cpu_clock()
-        own = [each for each in unify_identities(found) if cluster in {None, each.cluster}]
+        own = [
+            each
+            for each in unify_identities(self._history.align(found))
+            if cluster in {None, each.cluster}
+        ]
         records = sorted(own, key=lambda each: (each.ts, each.seq))
         analysis = self._history.analyze(records, now)
         pause = max(_PAUSE_S, _PAUSE_SHARE * (self._cpu_clock() - started))

@@ -9,7 +9,7 @@ grows with their duration. The cache is empty until the first use.
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from aggregation.incidents.incidents import Analysis, GroupIncidents, split_by_group
@@ -29,6 +29,9 @@ class History(Protocol):
 
     def records(self, group: str | None = None) -> list[Sample]:
         """Return a copy of a group's records; None: of all groups."""
+
+    def align(self, records: Sequence[Sample]) -> Sequence[Sample]:
+        """Return records with the times of a right clock."""
 
     def analyze(self, records: list[Sample], now: float) -> Analysis:
         """Return the rebalances and incidents of records, at ``now`` (Unix seconds)."""

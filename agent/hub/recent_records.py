@@ -1,7 +1,7 @@
 """The latest records, in memory, for explanations. Bounded; the oldest are evicted first."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import islice
 from math import inf
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agent.hub.recent_groups import RecentGroups
     from agent.hub.recent_incidents import RecentIncidents
     from aggregation.incidents.incidents import Analysis
+    from aggregation.rebalances.agent_clocks import Spans
     from aggregation.rebalances.known_records import Watermark
     from aggregation.rebalances.rebalances import ExplainedRebalance
     from aggregation.rebalances.silences import Silences
@@ -44,8 +45,13 @@ class RecentRecords:
         max_records: int = MAX_RECORDS,
         watermark_of: "Watermark | None" = None,
         now: float = inf,
+        spans_of: "Callable[[], Spans]" = dict,
     ) -> None:
-        """Start with an earlier run's records; without ``watermark_of`` nothing is ever pending."""
+        """Start with an earlier run's records; without ``watermark_of`` nothing is ever pending.
+
+        ``spans_of`` returns the offsets of agents' clocks, for any thread.
+        """
+        self._spans_of = spans_of
         self._watermark_of, self._max_records = watermark_of, max_records
         self._limit = max_records
         self._silences = SilenceTracker(max_records)
@@ -155,7 +161,7 @@ class RecentRecords:
         from aggregation.incidents.incidents import analyze  # noqa: PLC0415 - not at start-up
 
         watermark = self._watermark_of or (lambda _: now)
-        return analyze(records, watermark, now, silences=self.silences)
+        return analyze(self.align(records), watermark, now, silences=self.silences)
 
     def episodes(self, records: list[Sample], now: float) -> "list[ExplainedRebalance]":
         """Return the rebalances in `records` at ``now`` (Unix seconds)."""
@@ -164,7 +170,16 @@ class RecentRecords:
         )
 
         watermark = self._watermark_of or (lambda _: now)
-        return explain_rebalances(records, watermark, silences=self.silences)
+        return explain_rebalances(self.align(records), watermark, silences=self.silences)
+
+    def align(self, records: "Sequence[Sample]") -> "Sequence[Sample]":
+        """Return records with the times of a right clock, as far as agents can be compared."""
+        from aggregation.rebalances.agent_clocks import (  # noqa: PLC0415 - not at start-up
+            align_agents,
+            correct_records,
+        )
+
+        return align_agents(correct_records(records, self._spans_of())).records
 
 
 def _count_change_chars(record: Sample) -> int:

@@ -70,6 +70,7 @@ def _stats(source: Source, members: int, of_files: Counter[str]) -> SourceStats:
         lag_s=health.lag_s,
         errors=dict(health.errors),
         files=files,
+        clocks=dict(health.clocks),
     )
 
 

@@ -42,6 +42,8 @@ class SourceHealth:
     """Counts by a short reason, such as ``permission`` or ``truncated``."""
     files: Mapping[str, Any] | None = None
     """Counts of each file (`agent.sources.lines.file_reports`); None: it reads no files."""
+    clocks: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that the clocks of other agents are ahead, of those that are corrected."""
     damaged: list[str] = field(default_factory=list)
     """Origins with an unusable position in the checkpoint: the source reads them from the start."""
 

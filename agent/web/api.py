@@ -291,6 +291,10 @@ def _sources(seen: _ApiView, _: _Query) -> list[dict[str, Any]]:
             "files": None
             if source.files is None
             else [dataclasses.asdict(file) for file in source.files],
+            "clocks": [
+                {"agent": agent, "ahead_seconds": round(ahead_s, 3)}
+                for agent, ahead_s in sorted(source.clocks.items())
+            ],
         }
         for source in seen.sources
     ]

@@ -94,7 +94,12 @@ class Agent:
         spool = JsonlSpool(config.samples.spool, agent=config.host, now=clock(), mark=found.spool)
         save = partial(save_checkpoint, checkpoint_path)
         recorded = read_spool(config.samples.spool.dir)
-        self._recent = RecentRecords(recorded, watermark_of=self._hub.watermark, now=clock())
+        self._recent = RecentRecords(
+            recorded,
+            watermark_of=self._hub.watermark,
+            now=clock(),
+            spans_of=self._hub.clock_spans,
+        )
         self._pipeline = Pipeline(spool=spool, save=save, recent=self._recent, clock=clock)
         self._pipeline.restore(found.held, found.clocks)
         self._attach(found.tracker, sources)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # imported where configured: half a MiB that most agents need
     from agent.hub.push_receiver import PushReceiver
     from agent.hub.topic_feed import TopicFeed
     from agent.hub.topic_intake import TopicReceiver
+    from aggregation.rebalances.agent_clocks import Spans
 
 Record = Callable[[Sequence[Sample]], None]
 MAX_AGENT_CONNECTIONS = 4_096
@@ -103,6 +104,10 @@ class HubWiring:
         """Return an agent's watermark (Unix seconds); this agent's own is now."""
         watermark = None if self._receiver is None else self._receiver.watermark_of(agent)
         return self._clock() if watermark is None else watermark
+
+    def clock_spans(self) -> "Spans":
+        """Return the offsets of the clocks of agents that push; for any thread."""
+        return {} if self._receiver is None else self._receiver.clock_spans
 
     def is_pending(self, agent: str, until: float) -> bool:
         """Whether an agent's records up to an instant may still arrive."""

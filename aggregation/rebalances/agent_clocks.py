@@ -43,12 +43,17 @@ _KEPT = 8
 """Offsets of two agents that are kept while records arrive one by one."""
 _PAIRS_MAX = 20_000
 _EVENTS_MAX = 20_000
+_AGENTS_MAX = 16
+"""Agents of one event: a hostile one may have many names."""
+_SAME_S = 0.1
+"""Smaller changes of an offset are not followed while records arrive one by one."""
 _WIRE, _BROKER = 1, 2
 """Distances from the client."""
 _CLASSIC = "classic"
 _REQUESTED = RebalanceStatus.COORDINATOR_REQUESTED
 
 _Event = tuple[object, ...]
+_Pair = tuple[str, str]
 
 
 class ClockOffset(NamedTuple):
@@ -103,8 +108,13 @@ class _OffsetSpan(NamedTuple):
     seconds: float
 
 
-_Offsets = Mapping[tuple[str, str], Sequence[ClockOffset]]
+_Offsets = Mapping[_Pair, Sequence[ClockOffset]]
 """Offsets by the names of two agents."""
+
+
+Spans = Mapping[str, Sequence[_OffsetSpan]]
+"""Offsets of each agent by its own time."""
+NO_SPANS: Spans = {}
 
 
 class AgentClocks:
@@ -113,11 +123,15 @@ class AgentClocks:
     def __init__(self, known: Iterable[ClockOffset] = (), kept: int | None = None) -> None:
         """Start with the offsets that older records have shown; ``kept`` are kept of two agents."""
         self._kept = kept
-        self._offsets: dict[tuple[str, str], deque[ClockOffset]] = {}
+        self._offsets: dict[_Pair, deque[ClockOffset]] = {}
         self._events: dict[_Event, dict[str, _EventReport]] = {}
         self._joins: dict[tuple[str, str, str | None], float] = {}
         """Time of the last join request by agent, group and member id."""
-        self._leads: dict[str, Sequence[_OffsetSpan]] | None = None
+        self._spans: dict[_Pair, Sequence[_OffsetSpan]] = {}
+        """By the names of two agents, for the first one."""
+        self._changed = set[_Pair]()
+        """Pairs with offsets that are not in their spans yet."""
+        self._leads: Spans = NO_SPANS
         for offset in known:
             self._add(offset)
 
@@ -136,7 +150,7 @@ class AgentClocks:
             return False
         own = _report_of(record, name, self._joins.get((name, record.group, record.member_id)))
         others = self._events.setdefault(event, {})
-        if name in others:
+        if name in others or len(others) >= _AGENTS_MAX:
             return False
         for other in others.values():
             self._add(_compare(own, other))
@@ -144,24 +158,25 @@ class AgentClocks:
         _bound(self._events, _EVENTS_MAX)
         return len(others) > 1
 
-    def lead_s(self, agent: str, at: float) -> float:
-        """Return the seconds that an agent's clock is ahead at a time of its own; 0: it is right.
-
-        ``at`` is Unix seconds.
-        """
-        spans = self._find_leads().get(agent, ())
-        index = bisect_left(spans, at, key=lambda span: span.until)
-        return spans[min(index, len(spans) - 1)].seconds if spans else 0.0
+    def spans(self) -> Spans:
+        """Return the offsets of all agents by time; a later event makes another value."""
+        is_same = True
+        for pair in self._changed & self._offsets.keys():
+            found, before = _find_spans(self._offsets[pair]), self._spans.get(pair)
+            if before is None or not _is_same(found, before):
+                self._spans[pair], is_same = found, False
+        self._changed.clear()
+        if not is_same:
+            self._spans = {
+                pair: each for pair, each in self._spans.items() if pair in self._offsets
+            }
+            self._leads = _find_leads(self._offsets, self._spans)
+        return self._leads
 
     def leads(self) -> dict[str, float]:
         """Return the present lead of each agent whose clock is wrong, in seconds."""
-        found = {agent: spans[-1].seconds for agent, spans in self._find_leads().items()}
+        found = {agent: spans[-1].seconds for agent, spans in self.spans().items()}
         return {agent: seconds for agent, seconds in found.items() if seconds}
-
-    @property
-    def is_right(self) -> bool:
-        """Whether no agent's clock is, or was, wrong."""
-        return not any(span.seconds for spans in self._find_leads().values() for span in spans)
 
     def _add(self, offset: ClockOffset) -> None:
         if offset.agent > offset.other:
@@ -171,14 +186,8 @@ class AgentClocks:
         if found is None:
             found = self._offsets[pair] = deque(maxlen=self._kept)
             _bound(self._offsets, _PAIRS_MAX)
-        if offset not in found:
-            found.append(offset)
-            self._leads = None
-
-    def _find_leads(self) -> Mapping[str, Sequence[_OffsetSpan]]:
-        if self._leads is None:
-            self._leads = _find_leads(self._offsets)
-        return self._leads
+        found.append(offset)
+        self._changed.add(pair)
 
 
 def _event_of(record: Sample) -> _Event | None:
@@ -241,25 +250,23 @@ def _compare(own: _EventReport, other: _EventReport) -> ClockOffset:
     return offset._replace(seconds=min(offset.seconds, apart), low=join, high=apart)
 
 
-def _find_leads(offsets: _Offsets) -> dict[str, Sequence[_OffsetSpan]]:
+def _find_leads(
+    offsets: _Offsets, spans: Mapping[_Pair, Sequence[_OffsetSpan]]
+) -> dict[str, Sequence[_OffsetSpan]]:
     """Return the leads of all agents that are compared with others."""
     edges: dict[str, dict[str, Sequence[_OffsetSpan]]] = defaultdict(dict)
     single = _find_single(offsets)
-    on_wire = {
-        name
-        for found in offsets.values()
-        for name, is_wire in zip(found[0][:2], found[0].on_wire, strict=True)
-        if is_wire
-    }
-    for (agent, other), found in offsets.items():
-        if not _is_proven(found, single):
-            continue
-        for one, another, each in (
-            (agent, other, list(found)),
-            (other, agent, [offset.reverse for offset in found]),
-        ):
-            if spans := _find_spans(each):
-                edges[one][another] = spans
+    on_wire: set[str] = set()
+    for (agent, other), own in spans.items():
+        found = offsets[agent, other]
+        on_wire |= {
+            name for name, is_wire in zip((agent, other), found[0].on_wire, strict=True) if is_wire
+        }
+        if own and _is_proven(found, single):
+            edges[agent][other] = own
+            edges[other][agent] = [
+                _OffsetSpan(span.until - span.seconds, -span.seconds) for span in own
+            ]
     leads: dict[str, Sequence[_OffsetSpan]] = {}
     for agent in edges:
         if agent not in leads:
@@ -267,6 +274,12 @@ def _find_leads(offsets: _Offsets) -> dict[str, Sequence[_OffsetSpan]]:
             root = _choose_right(found_leads, on_wire)
             leads |= found_leads if root == agent else _walk(root, edges)
     return {agent: [_without_noise(span) for span in spans] for agent, spans in leads.items()}
+
+
+def _is_same(one: Sequence[_OffsetSpan], other: Sequence[_OffsetSpan]) -> bool:
+    return len(one) == len(other) and all(
+        abs(a.seconds - b.seconds) < _SAME_S for a, b in zip(one, other, strict=True)
+    )
 
 
 def _find_single(offsets: _Offsets) -> dict[str, list[float]]:
@@ -393,18 +406,26 @@ def align_agents(records: Iterable[Sample]) -> AlignedRecords:
     clocks = AgentClocks()
     for record in found:
         clocks.observe(record)
-    if clocks.is_right:
-        return AlignedRecords(found, {})
     return AlignedRecords(
-        [correct_record(record, clocks) for record in found],
+        correct_records(found, clocks.spans()),
         {agent: lead for agent, lead in clocks.leads().items() if agent in agents},
     )
 
 
-def correct_record(record: Sample, clocks: AgentClocks, agent: str | None = None) -> Sample:
-    """Return a record with the times of a right clock; ``agent`` replaces its own name."""
-    name, at = record.agent if agent is None else agent, parse_time(record.ts)
-    lead_s = clocks.lead_s(name, at)
+def correct_records(records: Sequence[Sample], spans: Spans) -> Sequence[Sample]:
+    """Return the records with the times of a right clock."""
+    if not any(span.seconds for own in spans.values() for span in own):
+        return records
+    return [correct_record(record, spans, record.agent) for record in records]
+
+
+def correct_record(record: Sample, spans: Spans, agent: str) -> Sample:
+    """Return a record of an agent with the times of a right clock."""
+    own = spans.get(agent)
+    if not own:
+        return record
+    at = parse_time(record.ts)
+    lead_s = own[min(bisect_left(own, at, key=_until), len(own) - 1)].seconds
     if not lead_s:
         return record
     joined = record.joined_ts
@@ -413,3 +434,7 @@ def correct_record(record: Sample, clocks: AgentClocks, agent: str | None = None
         ts=format_time(at - lead_s),
         joined_ts=None if joined is None else format_time(parse_time(joined) - lead_s),
     )
+
+
+def _until(span: _OffsetSpan) -> float:
+    return span.until

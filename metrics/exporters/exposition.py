@@ -97,6 +97,8 @@ class SourceStats:
     errors: dict[str, int]
     files: tuple[FileStats, ...] | None = None
     """Of a source that reads files."""
+    clocks: dict[str, float] = field(default_factory=dict)
+    """Seconds that clocks of agents are ahead, which a hub corrects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
