@@ -58,6 +58,7 @@ _CONTAINER_LOG = (
 )
 """A tag of Fluentd and Fluent Bit: the path of a container's log on its node."""
 _POD_OF_SET = r"[a-z\d][a-z\d.-]{1,230}-[a-z\d]{8,10}-[a-z\d]{5}"
+_LOG_FILE = r"[\w./-]{1,255}\.(?:log|out|txt|err|json)(?:\.\d{1,4})?"
 _PATTERNS = {
     "kubectl logs --prefix": (r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<container>[^\]\s]{1,253})\] ",),
     "docker compose logs, docker service logs, supervisord's, with the time or without": (
@@ -95,6 +96,10 @@ _PATTERNS = {
     "logcli query, and Grafana's text": (
         rf"(?P<time>{_ISO})[ \t](?P<labels>\{{(?:\w{{1,64}}=\"[^}}]{{0,4096}})?\}})[ \t]+",
     ),
+    "Logstash's line codec, of a host": (
+        rf"(?P<time>{_ISO}) \{{(?:[\w.]{{1,32}}=[^,{{}}\n]{{0,64}}, ){{0,8}}(?:host)?name=",
+        r"(?P<host>[\w.-]{1,253})(?:, [^{}\n]{0,256})?\} (?=\S)",
+    ),
     "gcloud logging --format=value, of pods": (rf"(?P<time>{_ISO})\t(?P<pod>{_POD_OF_SET})\t",),
     "gh run view --log": (
         rf"(?!EVENTS\t)(?P<name>[^\t\n]{{1,128}}\t[^\t\n]{{1,128}})\t(?P<time>{_ISO}) ",
@@ -107,6 +112,9 @@ _PATTERNS = {
     "RFC 3164, journalctl": (
         rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) (?!{_LEVEL} ){_NODE} {_FACILITY}",
         rf"{_TAG}(?:\[(?P<pid>\d{{1,10}})\])?: (?:@cee: ?)?",
+    ),
+    "Render's console, with an instance or without": (
+        rf"(?P<time>{_MONTH_DAY} [AP]M)\s{{1,4}}(?:\[(?P<name>[a-z\d]{{5}})\]\s{{1,4}})?(?=\S)",
     ),
     "RFC 3164 without a tag": (
         rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) (?P<host>[\w.-]{{1,253}}): (?=\{{)",
@@ -127,9 +135,11 @@ _PATTERNS = {
     ),
     "tilt": (r"\s{0,64}(?P<name>[\w.@/-]{1,253}) \u2502 ",),
     "grep over several files, with numbers of lines or without, and lines of context": (
-        r"(?P<file>[\w./-]{1,255}\.(?:log|out|txt|err|json)(?:\.\d{1,4})?)[:-]",
+        rf"(?P<file>{_LOG_FILE})[:-]",
         r"(?:(?!\d{4}-\d\d-)\d{1,9}[:-])?(?=\S)",
     ),
+    "lnav over several files": (rf"(?P<file>{_LOG_FILE})\s{{0,64}}\u2502 ?(?=\S)",),
+    "multitail, with the name of the file": (rf"\[(?P<file>{_LOG_FILE})\] (?=\S)",),
     "grep -n": (r"\d{1,9}[:-](?=\d{4}[-/]\d\d[-/]\d\d[ T]|[\[{]|[IWEF]\d{4} \d\d:)",),
     "fluentd's stdout and file": (
         r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: ?[+-]\d\d:?\d\d|Z)?)",
@@ -176,6 +186,16 @@ _PATTERNS = {
     "a name and a time, of DigitalOcean's apps": (
         rf"(?!{_LEVEL}\W){_THREAD}(?P<name>[a-z][\w-]{{1,64}}) (?P<time>{_ISO}) {_STAMP}",
     ),
+    "copilot svc logs: the stream of a task": (
+        r"(?P<name>[\w-]{1,64}/[\w-]{1,255}/[\da-f]{12,32}) (?=\S)",
+    ),
+    "balena logs": (
+        r"\[Logs\]\s{1,8}\[(?P<time>[^\]\n]{10,40})\] (?:\[(?P<name>[\w.-]{1,128})\] )?(?=\S)",
+    ),
+    "templates of stern, with a bar, an arrow or a colon": (
+        rf"(?:[a-z\d-]{{1,63}}/)?(?P<pod>{_POD_OF_SET})(?:/(?P<container>[a-z\d-]{{1,63}}))?",
+        r"(?::| ?[|>\u2502])? (?=\S)",
+    ),
     "kubetail, and a template of stern": (
         rf"\[(?P<pod>{_POD_OF_SET})(?:[ /](?P<container>[a-z\d-]{{1,63}}))?\] ",
     ),
@@ -192,8 +212,12 @@ _PATTERNS = {
     ),
     "a time of build servers, of container consoles and of spreadsheets, before another one": (
         rf"\[?(?P<time>(?:{_ANY_DAY}[ T])?\d\d?:\d\d:\d\d(?:[.,]\d{{1,9}})?Z?(?: [AP]M)?)\]?",
-        r"(?: :)?\s{1,8}(?:\[Step \d{1,4}/\d{1,4}\] )?",
+        r"(?: ?[a-zA-Z]?:)?\s{1,8}(?:\[Step \d{1,4}/\d{1,4}\] )?",
         r"(?=\{\"|\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)",
+    ),
+    "a time, a name, and another time or an object": (
+        rf"(?P<time>{_ISO}) \[?(?!{_LEVEL}\W){_THREAD}(?=[\w./-]{{0,64}}\d|\S{{1,255}} [^{{\s])",
+        rf"(?P<name>[A-Za-z][\w./-]{{0,252}})\]?:? {_STAMP}",
     ),
     "concurrently, before an object": (r"\[(?P<name>[\w.@/-]{1,64})\] (?=\{\")",),
     "concurrently, npm-run-all, go-task, process-compose, skaffold": (
@@ -212,14 +236,15 @@ _PATTERNS = {
 _PREFIXES = tuple(re.compile("".join(parts), re.ASCII) for parts in _PATTERNS.values())
 _DATED = re.compile(
     r"\d{4}[-/.]\d\d[-/.]\d\d(?: \d\d:\d\d:\d\d[.,]\d+ (?![|\s{+-])"
-    rf"|T\d\d:\d\d:\d\d[^\s\[\]]{{0,24}} {{1,4}}(?:{_LEVEL} |\[[a-z]))"
+    rf"|T\d\d:\d\d:\d\d[^\s\[\]]{{0,24}} {{1,4}}"
+    rf"(?:{_LEVEL} |\[[a-z](?![\w./-]{{0,252}}\]:? {_STAMP})))"
 )
 """The most frequent begins of a line, and no collector's."""
 _BRACKETS = re.compile(
     r"\[(?:pod/|\d\d:\d\d:\d\d"
     rf"|\s{{0,12}}\d{{1,10}}\.\d{{6}}\] |{_POD_OF_SET}[\] /]|[\w.-]{{1,64}}\]\s{{0,64}}\|"
     r"|\d{1,7}\] [\w.*/-]{1,255}: \[|[\w.@/-]{1,64}\] \{\""
-    rf"|{_PROGRAM}\s{{0,32}}\]\s{{1,32}}{_AHEAD})"
+    rf"|{_PROGRAM}\s{{0,32}}\]\s{{1,32}}{_AHEAD}|{_LOG_FILE}\] |Logs\]\s{{1,8}}\[)"
 )
 _BEHIND_STAMP = ("] (", "Z] ")
 """Behind the time that saw and build servers write in brackets."""
@@ -284,6 +309,7 @@ def _describe(match: re.Match[str]) -> CollectorPrefix:
         or found.get("file")
         or labels.get("container")
         or found.get("tag", "")
+        or ("" if any(key in labels for key in _POD_LABELS) else labels.get("filename", ""))
     )
     pid = found.get("pid", "")
     if pid and not pid.isdigit() and pid != "-":  # a dyno of Heroku: app[web.1]

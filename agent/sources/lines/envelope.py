@@ -57,6 +57,9 @@ _INSTANTS = (
 )
 """Keys of an object with seconds and nanoseconds (None is the entry itself), and their names."""
 _TIME_PARTS = ("timestamp", "date", "$date")
+_CLOCK = re.compile(r"\d\d?:\d\d", re.ASCII)
+_DAYS = ("date", "Date", "day")
+_DAY_CHARS = 12
 _EPOCH = re.compile(r"\d{10,19}", re.ASCII)
 _AFTER_OBJECT = " \t]},;."
 """Characters that a copy has behind an object: the end of an array, of Fluent Bit's pair, or of a
@@ -265,6 +268,7 @@ class Unwrapper:
             if isinstance(value, dict):  # loguru's, and monolog's before 2
                 value = next((value[part] for part in _TIME_PARTS if part in value), None)
             if isinstance(value, str):
+                value = _add_day(value, found)
                 whole = _EPOCH.fullmatch(value) and parse_epoch(int(value))
                 at = whole or self._reader.find(value, arrival_at)
                 if at is not None:
@@ -294,6 +298,15 @@ def date_line(
         if entry.at is not None:
             return entry.at
     return None
+
+
+def _add_day(time: str, found: Mapping[str, Any]) -> str:
+    """Return a time of day behind the date that another field of its object holds."""
+    if _CLOCK.match(time) is None:
+        return time
+    days = (found.get(key) for key in _DAYS)
+    day = next((day for day in days if isinstance(day, str) and len(day) <= _DAY_CHARS), None)
+    return time if day is None else f"{day} {time}"
 
 
 def _match_name(text: str) -> CollectorPrefix | None:

@@ -7,7 +7,9 @@ that runs backwards is held until its end and reversed entry by entry. Any other
 unchanged, block by block.
 """
 
+import base64
 import codecs
+import json
 import re
 from collections.abc import Callable, Iterator
 from html import unescape
@@ -54,6 +56,17 @@ _PRINTED_COLOUR = re.compile(
     rb"|\[(?:\d{1,3}(?:;\d{1,3}){0,5}m(?!\])|m(?=\[K)|K)"
 )
 _ESCAPED_END = re.compile(rb"\\n(?:\[?(?:19|20)\d\d-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d)")
+# the Common Event Format: seven fields, then keys and values, in which a backslash is before =
+_CEF = re.compile(
+    rb"(?m)^(?:(?P<head>[^\n|]{0,128}?)(?P<host>[\w.-]{1,253}) )?CEF:\d\|(?:[^|\\\n]|\\.){0,1024}"
+    rb"(?:\|(?:[^|\\\n]|\\.){0,1024}){5}\|(?P<fields>[^\n]*)"
+)
+_CEF_VALUE = rb"=((?:[^\\\n=]|\\[^\n])*)(?=\s[\w.\[\]-]{1,64}=|\r?$)"
+_CEF_TIME = re.compile(rb"(?<!\S)rt" + _CEF_VALUE)
+_CEF_MESSAGE = re.compile(rb"(?<!\S)msg" + _CEF_VALUE)
+_CEF_ESCAPE = re.compile(rb"\\([\\=|])")
+_PAYLOAD = re.compile(rb'"log":\s?\{\s?"payload":\s?"([A-Za-z\d+/]{4,}={0,2})"')
+"""A line in base64, as Cloud Foundry's log cache returns it."""
 _TYPOGRAPHY = (
     (b"\xc2\xa0", b" "),
     *((quote.encode(), b"'") for quote in "\u2018\u2019"),
@@ -170,6 +183,42 @@ def _replace_escapes(data: bytes) -> bytes:
     return data.replace(b"\\n", b"\n").replace(b'\\"', b'"').replace(b"\\t", b"\t")
 
 
+def _is_cef(data: bytes) -> bool:
+    return b"CEF:" in data and _CEF.search(data) is not None
+
+
+def _replace_cef(data: bytes) -> bytes:
+    return _CEF.sub(_read_cef, data)
+
+
+def _read_cef(found: re.Match[bytes]) -> bytes:
+    """Return a line of the Common Event Format as its host, its time and its message."""
+    message, time = _CEF_MESSAGE.search(found["fields"]), _CEF_TIME.search(found["fields"])
+    if message is None:
+        return found[0]
+    text = _CEF_ESCAPE.sub(rb"\1", message[1])
+    host = found["host"] or b""
+    if time is None:
+        return b"%b%b cef: %b" % (found["head"] or b"", host, text)
+    return b"%b%b %b" % (host + b" | " if host else b"", time[1], text)
+
+
+def _has_payloads(data: bytes) -> bool:
+    return _PAYLOAD.search(data) is not None
+
+
+def _replace_payloads(data: bytes) -> bytes:
+    return _PAYLOAD.sub(_read_payload, data)
+
+
+def _read_payload(found: re.Match[bytes]) -> bytes:
+    try:
+        text = base64.b64decode(found[1], validate=True).decode(errors="replace")
+    except ValueError:  # no base64
+        return found[0]
+    return b'"log":{"message":' + json.dumps(text).encode()
+
+
 def _replace_typography(data: bytes) -> bytes:
     for found, plain in _TYPOGRAPHY:
         data = data.replace(found, plain)
@@ -185,6 +234,8 @@ _COPIES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes], bytes]], ...] = 
         lambda data: _PRINTED_COLOUR.sub(b"", data),
     ),
     (lambda data: any(found in data for found, _ in _TYPOGRAPHY), _replace_typography),
+    (_is_cef, _replace_cef),
+    (_has_payloads, _replace_payloads),
     (_has_escaped_ends, _replace_escapes),
 )
 """Signs of a copied log, and the changes that restore it."""

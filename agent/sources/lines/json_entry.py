@@ -97,7 +97,7 @@ _CONTAINERS = (
     "resource.labels.container_name", "labels.container", "container_name", "CONTAINER_NAME",
     "container.name", "stream.container", "containerName", "kubernetes_container_name",
     "ContainerName", "_container_name_", "__tag__:_container_name_", "attrs.tag",
-    "docker.container_name",
+    "docker.container_name", "_container_name",
     "event.tag",
 )  # fmt: skip
 _UNITS = ("_SYSTEMD_UNIT", "unit", "SYSLOG_IDENTIFIER", "service.instance.id")
@@ -118,7 +118,7 @@ _HOSTS = (
 _PIDS = ("_PID", "process.pid", "pid", "process_id", "PROCID", "processId", "PID")
 _CONTAINER_IDS = (
     "container.id", "container_id", "docker.container_id", "ContainerId_s", "ContainerID",
-    "containerId",
+    "containerId", "_container_id",
 )  # fmt: skip
 _INSTANCES = (
     "labels.instanceId", "service.node.name", "service.instance.id", "alloc_id", "ecs_task_arn",
@@ -133,8 +133,16 @@ _RESOURCES = (
     "resources_string", "additionalColumns",
 )  # fmt: skip
 """Objects with the attributes of a resource; their names have dots: OpenTelemetry's tables."""
+_OF_GRAYLOG = ("gl2_message_id", "gl2_source_input", "gl2_source_node")
+"""Fields that Graylog adds to each message; its field ``source`` is the host."""
+_STREAM_LABEL = re.compile(r'"?([\w./-]{1,64})"?="((?:[^"\\]|\\.){0,1024})"')
+"""A label in the text that VictoriaLogs makes of a stream's."""
 _ORIGIN_KEYS = frozenset(
-    (*_ORIGINS, *(path.split(".")[0] for path in _ORIGINS), *_RESOURCES, "tags", "process")
+    (
+        *_ORIGINS,
+        *(path.split(".")[0] for path in _ORIGINS),
+        *(*_RESOURCES, *_OF_GRAYLOG, "tags", "process", "_stream", "source_id"),
+    )
 )
 _NO_FIELDS = frozenset((*MESSAGES, *TIMES, *_LEVELS, *_LOGGERS, "caller", "source", "stacktrace"))
 _DEPTH = 4
@@ -406,8 +414,7 @@ def _add_origin(entry: JsonEntry, found: Json) -> None:
     """Add the origin that an object names; the outermost one counts."""
     if found.keys().isdisjoint(_ORIGIN_KEYS):
         return
-    for key in _RESOURCES:
-        inner = found.get(key)
+    for inner in (*map(found.get, _RESOURCES), *_read_labels(found)):
         if isinstance(inner, dict):
             _add_origin(entry, inner)
     pod, container = _first(found, _PODS) or _pod_of_tags(found), _first(found, _CONTAINERS)
@@ -424,6 +431,20 @@ def _add_origin(entry: JsonEntry, found: Json) -> None:
         parts = (name, within, instance)
         entry.origin = clip_name("/".join(dict.fromkeys(part for part in parts if part)))
     entry.pid = clip_name(_first(found, _PIDS)) or entry.pid
+
+
+def _read_labels(found: Json) -> Iterator[Json]:
+    """Yield origins in other shapes than fields: lists of labels, labels as a text."""
+    labels, stream = found.get("labels"), found.get("_stream")
+    if isinstance(labels, list):  # of Render's API
+        pairs = (each for each in labels if isinstance(each, dict))
+        yield {"labels": {str(each.get("name")): each.get("value") for each in pairs}}
+    if isinstance(stream, str) and stream.startswith("{"):
+        yield dict(_STREAM_LABEL.findall(stream))
+    if not found.keys().isdisjoint(_OF_GRAYLOG):
+        yield {"host": found.get("source")}
+    if "source_id" in found and "instance_id" in found:  # of Cloud Foundry's log cache
+        yield {"instance": found["instance_id"]}
 
 
 def _pod_of_tags(found: Json) -> str:

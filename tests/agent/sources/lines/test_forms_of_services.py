@@ -1,0 +1,175 @@
+"""Forms that services, viewers and templates make of a log, of two replicas and of one member.
+
+The shapes are those that the programs print: Render's console and its API, `copilot svc logs`, the
+templates in stern's manual, Promtail's dry run, Logstash's `line` codec, VictoriaLogs, Docker's
+GELF driver, Graylog's API, balena's console, log files named by multitail and lnav.
+"""
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.agent.sources.lines.test_origins_of_stores import replicas
+from tests.agent.sources.lines.test_posted_forms import (
+    EVENTS,
+    WANTED,
+    iso,
+    lines,
+    log4j,
+    ms,
+    replay,
+)
+
+PODS = {1: "pay-7d9f8b6c5-abcde", 2: "pay-7d9f8b6c5-fghij"}
+TASKS = {1: "37236ed9da84", 2: "0c1f8b6c5abc"}
+Form = Callable[[datetime, str, int], str]
+OF_TWO: dict[str, Form] = {
+    "Render's console": lambda at, text, n: (
+        f"{at:%b %d %I:%M:%S %p}  [{TASKS[n][:5]}]  {log4j(at, text)}"
+    ),
+    "Render's API": lambda at, text, n: json.dumps(
+        {
+            "id": "a",
+            "labels": [
+                {"name": "resource", "value": "srv-a"},
+                {"name": "instance", "value": f"srv-a-{TASKS[n][:5]}"},
+                {"name": "level", "value": "info"},
+            ],
+            "message": text,
+            "timestamp": iso(at),
+        }
+    ),
+    "copilot svc logs": lambda at, text, n: f"copilot/pay/{TASKS[n]} {log4j(at, text)}",
+    "a template of stern, with a bar": lambda at, text, n: (
+        f"shop/{PODS[n]}/app | {log4j(at, text)}"
+    ),
+    "a template of stern, with an arrow": lambda at, text, n: f"{PODS[n]} > {log4j(at, text)}",
+    "a template of stern, of pod and container": lambda at, text, n: (
+        f"{PODS[n]}/app {log4j(at, text)}"
+    ),
+    "a template of stern, without times": lambda at, text, n: f"{PODS[n]}: {iso(at)} {text}",
+    "Promtail's dry run": lambda at, text, n: (
+        f'{at:%Y-%m-%dT%H:%M:%S}.123456789+0000\t{{filename="/var/log/pay-{n}.log", job="v"}}\t'
+        f"{log4j(at, text)}"
+    ),
+    "Logstash's line codec": lambda at, text, n: f"{iso(at)} {{name=host{n}}} {text}",
+    "Logstash's line codec, of a file": lambda at, text, n: (
+        f"{iso(at)} {{hostname=host{n}}} {log4j(at, text)}"
+    ),
+    "VictoriaLogs": lambda at, text, n: json.dumps(
+        {"_time": iso(at), "_stream": f'{{pod="{PODS[n]}"}}', "_stream_id": "0", "_msg": text}
+    ),
+    "Docker's GELF driver": lambda at, text, n: json.dumps(
+        {
+            "version": "1.1",
+            "host": "node",
+            "short_message": text,
+            "timestamp": ms(at) / 1000,
+            "_container_id": TASKS[n] * 5,
+            "_container_name": f"pay-{n}",
+        }
+    ),
+    "Graylog's API": lambda at, text, n: json.dumps(
+        {
+            "index": "graylog_0",
+            "message": {"gl2_source_node": "n", "source": f"h{n}", "message": text}
+            | {"timestamp": iso(at)},
+        }
+    ),
+    "balena logs": lambda at, text, n: (
+        f"[Logs]    [{at:%m/%d/%Y, %I:%M:%S %p}] [pay-{n}] {log4j(at, text)}"
+    ),
+    "multitail, of files": lambda at, text, n: f"[pay-{n}.log] {log4j(at, text)}",
+    "lnav, of files": lambda at, text, n: f"pay-{n}.log \u2502{log4j(at, text)}",
+    "a time, a name and a time": lambda at, text, n: f"{iso(at)} pay-{n} {log4j(at, text)}",
+    "a time, a name in brackets and a time": lambda at, text, n: (
+        f"{iso(at)} [pay-{n}] {log4j(at, text)}"
+    ),
+    "a time, a name in brackets and an object": lambda at, text, n: (
+        f"{iso(at)} [pay-{n}]: {json.dumps({'msg': text})}"
+    ),
+    "cf tail --json": lambda at, text, n: json.dumps(
+        {
+            "timestamp": f"{ms(at)}000000",
+            "source_id": "8a1",
+            "instance_id": str(n),
+            "tags": {"source_type": "APP/PROC/WEB"},
+            "log": {"payload": base64.b64encode(text.encode()).decode(), "type": "OUT"},
+        }
+    ),
+}
+
+
+def cef(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("=", "\\=")
+
+
+OF_ONE = {
+    "Render's console, before a time": lines(
+        lambda at, text: f"{at:%b %d %I:%M:%S %p}  {log4j(at, text)}"
+    ),
+    "CEF": lines(lambda at, text: f"CEF:0|Acme|Pay|1.0|100|Kafka|3|rt={ms(at)} msg={cef(text)}"),
+    "CEF behind syslog": lines(
+        lambda at, text: (
+            f"{at:%b %d %H:%M:%S} h1 CEF:0|Acme|Pay|1.0|100|Kafka|3|"
+            f"rt={at:%b %d %Y %H:%M:%S}.123 msg={cef(text)} cs1=a"
+        )
+    ),
+    "a date and a time in two fields": lines(
+        lambda at, text: json.dumps(
+            {"date": f"{at:%Y-%m-%d}", "time": f"{at:%H:%M:%S}.123", "message": text}
+        )
+    ),
+    "TeamCity's level behind the time": lines(
+        lambda at, text: f"[18:11:11]i:\t [Step 1/2] {log4j(at, text)}"
+    ),
+}
+
+
+@pytest.mark.parametrize("form", OF_TWO)
+def test_replicas_are_told_apart(form: str, tmp_path: Path) -> None:
+    rows = [
+        OF_TWO[form](EVENTS[index][0] + timedelta(seconds=0.2 * n), text, n)
+        for index, _, text, n in replicas()
+    ]
+
+    moves, _ = replay("\n".join(rows), tmp_path)
+
+    assert sorted(moves) == sorted(WANTED * 2)
+
+
+@pytest.mark.parametrize("form", OF_ONE)
+def test_form_is_read_with_its_times(form: str, tmp_path: Path) -> None:
+    assert replay(OF_ONE[form], tmp_path)[0] == WANTED
+
+
+@pytest.mark.parametrize("name", ["Consumer", "ConsumerGroup", "[kafkajs:Runner]", "INFO", "main"])
+def test_logger_or_level_between_two_times_is_no_stream(name: str, tmp_path: Path) -> None:
+    """Two loggers of one client are one stream."""
+    text = lines(
+        lambda at, text: f'{iso(at)} {name if at.second % 2 else "Logger"} {{"msg": "{text}"}}'
+    )
+
+    assert replay(text, tmp_path)[0] == WANTED
+
+
+def test_text_in_brackets_behind_a_time_is_no_stream(tmp_path: Path) -> None:
+    text = lines(lambda at, text: f"{iso(at)} [worker-{at.second % 2}] INFO {text}")
+
+    assert replay(text, tmp_path)[0] == WANTED
+
+
+def test_payload_that_is_no_base64_stays(tmp_path: Path) -> None:
+    text = lines(log4j) + '\n{"log": {"payload": "abcde"}}'
+
+    assert replay(text, tmp_path)[0] == WANTED
+
+
+def test_cef_without_a_message_stays(tmp_path: Path) -> None:
+    text = lines(log4j) + "\nCEF:0|Acme|Pay|1.0|100|Kafka|3|rt=1"
+
+    assert replay(text, tmp_path)[0] == WANTED
