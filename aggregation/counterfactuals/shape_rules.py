@@ -313,7 +313,9 @@ def propose_pacing(history: PastIncidents) -> Change | None:
     the rebalance that its leave began. What members that leave had is unread until others take it,
     at any pace. The others stop as often as there are rebalances, but for one half of them that
     goes itself. Members that are back at once save no unread time: half of them wait for the
-    slowest. Halves differ, so the confidence is low.
+    slowest. Where all of them went before the first was back, there are no fewer steps: the group
+    stopped, as for a change that members before and after it do not share. Halves differ, so the
+    confidence is low.
     """
     savings = [
         Saving(
@@ -324,6 +326,7 @@ def propose_pacing(history: PastIncidents) -> Change | None:
         for each in history.uncounted
         if each.kind is IncidentKind.ROLLOUT
         and len(each.members) >= FEWEST_PACED
+        and not _has_stopped(each)
         and each.rebalances > _count_paced(each)
     ]
     if not savings:
@@ -338,6 +341,14 @@ def propose_pacing(history: PastIncidents) -> Change | None:
         savings=tuple(savings),
         lines=pacing_lines(),
     )
+
+
+def _has_stopped(incident: IncidentFacts) -> bool:
+    """Check that all members of a rollout had gone before the first one was back."""
+    returns = [each.returned_at for each in incident.absences if each.returned_at is not None]
+    if len(incident.absences) < len(incident.members) or not returns:
+        return False
+    return max(each.at for each in incident.absences) < min(returns)
 
 
 def _count_paced(incident: IncidentFacts) -> int:

@@ -65,6 +65,8 @@ class Attributes:
         default_factory=lambda: defaultdict(list)
     )
     """The same for each member, in the order of time."""
+    exits: dict[_Key, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Times at which each member departed (Unix seconds), in order. A killed one reports none."""
     first_owned: dict[str, float] = field(default_factory=dict)
     """When each partition had an owner for the first time (Unix seconds)."""
     latest_process: dict[_Key, str] = field(default_factory=dict)
@@ -251,13 +253,22 @@ class Attributes:
         """Return the partitions that a member had at an instant (Unix seconds).
 
         Partitions that it gave up in the `SLACK_S` before count: a member gives them up at the
-        start of a rebalance, or with its leave.
+        start of a rebalance, or with its leave. Behind its departure it has none: a killed member
+        does not report that.
         """
         changes = self.changes_of_member.get(member, [])
         index = bisect_right(changes, at, key=lambda each: each.at) - 1
         if index > 0 and not changes[index].owned and changes[index].at >= at - SLACK_S:
             index -= 1
-        return changes[index].owned if index >= 0 else frozenset()
+        if index < 0 or self._has_departed(member, changes[index].at, at):
+            return frozenset()
+        return changes[index].owned
+
+    def _has_departed(self, member: _Key, since: float, until: float) -> bool:
+        """Check that a member departed between two instants (Unix seconds)."""
+        exits = self.exits.get(member, ())
+        index = bisect_right(exits, since)
+        return index < len(exits) and exits[index] < until
 
     def count_owned(self, member: _Key, at: float) -> int:
         """Return the number of them."""

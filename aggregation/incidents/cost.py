@@ -14,7 +14,7 @@ Else it is the incident of the rebalance in which the partition was given up, or
 Source: incidents.md sections 4 and 1a.8.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -87,6 +87,14 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
         if gap.until is not None or draft.is_ongoing or gap.is_taken:
             costs[draft] += max(0.0, until - gap.loss.since)
     return {draft: seconds for draft, seconds in costs.items() if _has_stayed(draft)}
+
+
+def note_exits(drafts: Iterable[Draft], attributes: Attributes) -> None:
+    """Add the times at which a group's members departed to its attributes."""
+    for draft in drafts:
+        for departure in draft.all_departures:
+            if departure.how is not DepartureMode.FENCED and not draft.is_paused(departure):
+                insort(attributes.exits[departure.member.key], departure.at)
 
 
 def count_away(draft: Draft, attributes: Attributes) -> float:

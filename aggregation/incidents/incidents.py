@@ -13,7 +13,7 @@ from math import inf
 from typing import NamedTuple
 
 from aggregation.incidents.attributes import Attributes, read_attributes
-from aggregation.incidents.cost import count_away, count_moves, count_unread
+from aggregation.incidents.cost import count_away, count_moves, count_unread, note_exits
 from aggregation.incidents.details import complete
 from aggregation.incidents.detection import GroupHistory
 from aggregation.incidents.drafts import Draft
@@ -216,6 +216,7 @@ def find_incidents(
     for ref, of_group in drafts.items():
         for draft in of_group:
             _explain_growth(draft, attributes[ref])
+        note_exits(of_group, attributes[ref])
     found = [
         _incident(group, draft, unread.get(draft), until)
         for ref, of_group in drafts.items()

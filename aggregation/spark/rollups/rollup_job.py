@@ -84,7 +84,6 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
     seen = timestamps(day_range.transitions).unionByName(timestamps(day_range.samples)).persist()
     last_seen = agents_last_seen(seen.withColumnRenamed("last_at", "ts"))
     silences = agents_silences(seen)
-    empty = find_empty_hours(seen, day_range.transitions.unionByName(day_range.samples))
     transitions, files, known = day_range.transitions, day_range.files, known_clusters(seen)
     samples = day_range.samples
     if known is not None:
@@ -104,6 +103,7 @@ def compute(day_range: DayRange, batches: Sequence[date]) -> Iterator[RollupRows
     finished = select_finished(episodes, day_range.days[-1]).where(wanted)
     singles = single(_merge(finished, doubled)).persist()
     rebalances = groups.where(F.col("id").isNotNull()).select(REBALANCES.fieldNames())
+    empty = find_empty_hours(seen, transitions.unionByName(samples), rebalances)
     found = groups.where(F.col("of_incident").isNotNull())
     incidents = found.select("batch", "of_incident.*").select(INCIDENTS.fieldNames())
     yield RollupRows(

@@ -50,7 +50,8 @@ its first heartbeat was answered was in no rebalance, an address that others nam
 a status that one agent of a member has lost is lost for all. Incidents have whether their unread
 time is a lower bound, hours behind the leave of an agent's last member are no outage, a stop of all
 members is one, and a rebalance of an incident with a cause has that. Since 13 an episode's records
-are in order whichever agent's copies were kept, and agents of one member have one clock.
+are in order whichever agent's copies were kept, agents of one member have one clock, hours behind
+the expiry of an agent's members are no outage, and killed members have no partitions.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

@@ -528,6 +528,16 @@ class TestShape:
             found = propose_pacing(PastIncidents([rollout], [rollout]))
             assert (found is None) == (members == "ab")
 
+    def test_stop_and_start_of_a_whole_group_has_no_fewer_steps(self) -> None:
+        """The stop has no rebalance: each of those that it has is a member's start."""
+        rollout = incident("r", K.ROLLOUT, members=("a", "b", "c"), rebalances=3, unread_s=376.0)
+        stopped = replace(rollout, absences=away(40.0, 70.0, 99.0))
+        assert propose_pacing(PastIncidents([stopped], [stopped])) is None
+        (first, *others) = stopped.absences
+        late = first._replace(at=180.0, returned_at=190.0)
+        in_turn = replace(stopped, absences=(late, *others))
+        assert propose_pacing(PastIncidents([in_turn], [in_turn])) is not None
+
 
 def test_curve_weighs_what_it_saves_against_what_is_missed_later() -> None:
     curve = draw_curve([10.0, 40.0, 20.0], lambda _: [], lambda t: t)

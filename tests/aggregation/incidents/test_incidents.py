@@ -1864,6 +1864,23 @@ class TestWhatNoSettingSaves:
         )
         assert found.cost.partitions_to_move == 1
 
+    def test_killed_member_owns_nothing_when_it_is_back_hours_later(self) -> None:
+        """It reported no revocation, so the partitions move to it."""
+        owned = {"a": ["t-0", "t-1"], "b": ["t-2", "t-3"], "c": ["t-4", "t-5"]}
+        others = {"b": ["t-0", "t-2", "t-3"], "c": ["t-1", "t-4", "t-5"]}
+        after = {"a": ["t-2", "t-4"], "b": ["t-0", "t-3"], "c": ["t-1", "t-5"]}
+        found = incidents(
+            *(reads(11.0, each, *owned[each.client_id]) for each in (A, B, C)),
+            *round_of(2, 100.0, B, C),
+            *(reads(101.0, each, *others[each.client_id]) for each in (B, C)),
+            *round_of(3, 7_300.0, A, B, C, causes={"a": NEW}),
+            *(reads(7_301.0, each, *after[each.client_id]) for each in (A, B, C)),
+        )
+
+        assert kinds(found) == [(K.SESSION_EXPIRED, ["a"]), (K.MEMBER_JOINED, ["a"])]
+        assert [each.cost.partitions_to_move for each in found] == [2, 2]
+        assert found[1].cost.partitions_handed_over == 2
+
     def test_not_known_where_no_source_shows_assignments(self) -> None:
         (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"b": (8, "s")}))
         assert found.cost.away_partition_seconds is None

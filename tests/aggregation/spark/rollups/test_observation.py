@@ -1,8 +1,9 @@
 """Hours in which agents were present: two of the same members share them."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from aggregation.spark.rollups.empty_agents import AT_NIGHT, find_empty_hours
 from aggregation.spark.rollups.rollups import observation_rows, timestamps
@@ -69,6 +70,36 @@ def test_time_without_members_is_no_outage(frame: Frame) -> None:
         "c": without,
         "d": without,
     }
+
+
+def test_time_behind_an_expiry_is_no_outage(spark: SparkSession, frame: Frame) -> None:
+    """All members of a expire in hour 2; of b, one; that of c an hour too late; d is out."""
+    agents = {"a": ["m0", "m1"], "b": ["m0", "m1"], "c": ["m0"], "d": ["m0"]}
+    records = [
+        Client(group=agent, client_id=client_id, host=agent).record(
+            START_AT + 3600 * hour + 3000, agent=agent, kind="sample", to=0
+        )
+        for agent, client_ids in agents.items()
+        for client_id in client_ids
+        for hour in (0, 1, 4, 5)
+    ]
+    rebalances = spark.createDataFrame(
+        [
+            ("prod-eu", group, datetime.fromtimestamp(START_AT + at, UTC), [(name, group, kind)])
+            for group, at, name, kind in (
+                ("a", 7300.0, "m0", "expired"),
+                ("a", 7400.0, "m1", "expired"),
+                ("b", 7300.0, "m0", "expired"),
+                ("b", 7400.0, "m1", "dropped"),
+                ("c", 10300.0, "m0", "expired"),
+            )
+        ],
+        "cluster string, `group` string, started_at timestamp, "
+        "departures array<struct<client_id string, host string, kind string>>",
+    )
+    seen = timestamps(frame(records))
+    empty = find_empty_hours(seen, frame(records), rebalances)
+    assert {(each.agent, each.hour) for each in empty} == {("a", 1)}
 
 
 def test_marker_is_no_sign_of_its_group(frame: Frame) -> None:
