@@ -40,12 +40,28 @@
             "expr": "(\n  sum by (kafka_cluster, group) (\n    rate(kafka_consumer_rebalance_status_seconds_total{status!=\"None\"}[5m])\n  )\n  or\n  0 * sum by (kafka_cluster, group) (\n    rate(kafka_consumer_rebalance_status_seconds_total[5m])\n  )\n)\n/\nsum by (kafka_cluster, group) (rate(kafka_consumer_rebalance_status_seconds_total[5m]))\n"
           },
           {
-            "record": "member_status:kafka_consumer_rebalance_transitions:increase10m",
+            "record": "client:kafka_consumer_host:only",
+            "expr": "group by (kafka_cluster, group, client_id, host) (\n  kafka_consumer_rebalance_status{host!~\"[0-9.]*|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\"}\n)\nand on (kafka_cluster, group, client_id)\n(\n  count by (kafka_cluster, group, client_id) (\n    group by (kafka_cluster, group, client_id, host) (\n      kafka_consumer_rebalance_status{host!~\"[0-9.]*|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\"}\n    )\n  ) == 1\n)\n"
+          },
+          {
+            "record": "member:kafka_consumer_rebalance_status:max",
+            "expr": "max by (kafka_cluster, app, group, client_id, host) (\n  label_replace(\n    kafka_consumer_rebalance_status{host=~\"[0-9.]*|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\"}\n    * on (kafka_cluster, group, client_id) group_left (host) client:kafka_consumer_host:only,\n    \"by\", \"address\", \"\", \"\"\n  )\n  or\n  (\n    kafka_consumer_rebalance_status\n    unless\n    (\n      kafka_consumer_rebalance_status{host=~\"[0-9.]*|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\"}\n      and on (kafka_cluster, group, client_id) client:kafka_consumer_host:only\n    )\n  )\n)\n"
+          },
+          {
+            "record": "host_status:kafka_consumer_rebalance_transitions:increase10m",
             "expr": "max by (kafka_cluster, app, group, client_id, host, status) (\n  (\n    clamp_min(\n      kafka_consumer_rebalance_transitions_total\n      - (\n        last_over_time(kafka_consumer_rebalance_transitions_total[1h] offset 10m)\n        or\n        clamp_min(min_over_time(kafka_consumer_rebalance_transitions_total[10m]) - 1, 0)\n      ),\n      0\n    )\n    unless\n    kafka_consumer_rebalance_transitions_total offset 10m\n    and on (job, instance) (up offset 10m == 1)\n  )\n  or\n  increase(kafka_consumer_rebalance_transitions_total[10m])\n)\n"
           },
           {
-            "record": "member_status:kafka_consumer_rebalances:increase10m",
+            "record": "member_status:kafka_consumer_rebalance_transitions:increase10m",
+            "expr": "max by (kafka_cluster, app, group, client_id, host, status) (\n  label_replace(\n    host_status:kafka_consumer_rebalance_transitions:increase10m{host=~\"[0-9.]*|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\"}\n    * on (kafka_cluster, group, client_id) group_left (host) client:kafka_consumer_host:only,\n    \"by\", \"address\", \"\", \"\"\n  )\n  or\n  (\n    host_status:kafka_consumer_rebalance_transitions:increase10m\n    unless\n    (\n      host_status:kafka_consumer_rebalance_transitions:increase10m{host=~\"[0-9.]*|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\"}\n      and on (kafka_cluster, group, client_id) client:kafka_consumer_host:only\n    )\n  )\n)\n"
+          },
+          {
+            "record": "host_status:kafka_consumer_rebalances:increase10m",
             "expr": "max by (kafka_cluster, app, group, client_id, host, status) (\n  (\n    clamp_min(\n      kafka_consumer_rebalances_total\n      - (\n        last_over_time(kafka_consumer_rebalances_total[1h] offset 10m)\n        or\n        clamp_min(min_over_time(kafka_consumer_rebalances_total[10m]) - 1, 0)\n      ),\n      0\n    )\n    unless\n    kafka_consumer_rebalances_total offset 10m\n    and on (job, instance) (up offset 10m == 1)\n  )\n  or\n  increase(kafka_consumer_rebalances_total[10m])\n)\n"
+          },
+          {
+            "record": "member_status:kafka_consumer_rebalances:increase10m",
+            "expr": "max by (kafka_cluster, app, group, client_id, host, status) (\n  label_replace(\n    host_status:kafka_consumer_rebalances:increase10m{host=~\"[0-9.]*|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\"}\n    * on (kafka_cluster, group, client_id) group_left (host) client:kafka_consumer_host:only,\n    \"by\", \"address\", \"\", \"\"\n  )\n  or\n  (\n    host_status:kafka_consumer_rebalances:increase10m\n    unless\n    (\n      host_status:kafka_consumer_rebalances:increase10m{host=~\"[0-9.]*|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\"}\n      and on (kafka_cluster, group, client_id) client:kafka_consumer_host:only\n    )\n  )\n)\n"
           },
           {
             "record": "group_status:kafka_group_rebalances:increase10m",
@@ -197,13 +213,13 @@
         },
         {
           "alert": "KafkaMemberDroppedByPollInterval",
-          "expr": "sum by (kafka_cluster, app, group, client_id, host) (\n  member_status:kafka_consumer_rebalance_transitions:increase10m{status=\"DroppedGroup\"}\n) > 0.5\n",
+          "expr": "sum by (kafka_cluster, app, group, client_id, host) (\n  member_status:kafka_consumer_rebalance_transitions:increase10m{status=\"DroppedGroup\"}\n) > 0.5\nor\n(\n  max by (kafka_cluster, group) (group_kind:kafka_group_recent_incidents:max{kind=\"poll_timeout\"})\n  unless on (kafka_cluster, group)\n  (group_kind:kafka_group_recent_incidents:max{kind=\"poll_timeout\"} offset 10m)\n  unless on (group)\n  last_over_time(kafka_consumer_rebalance_transitions_total[20m])\n)\n",
           "keep_firing_for": "5m",
           "labels": {
             "severity": "warning"
           },
           "annotations": {
-            "summary": "{{ $labels.client_id }} on {{ $labels.host }} was dropped from group {{ $labels.group }}",
+            "summary": "{{ if $labels.client_id }}{{ $labels.client_id }} on {{ $labels.host }}{{ else }}A member{{ end }} was dropped from group {{ $labels.group }}",
             "description": "It did not poll within max.poll.interval.ms and left; its partitions went to others, who process what it had not committed a second time.",
             "incident_url": "{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }}{{ .Labels.external_url }}/incident?group={{ urlquery $labels.group }}{{ with $labels.kafka_cluster }}&cluster={{ urlquery . }}{{ end }}{{ with $labels.kind }}&kind={{ . }}{{ end }}{{ end }}{{ end }}",
             "explain": "rebalance-agent explain '{{ reReplaceAll \"'\" \"'\\\\''\" $labels.group }}'{{ with printf \"group:rebalance_agent_external_url:info{group=%q,kafka_cluster=%q}\" $labels.group $labels.kafka_cluster | query }}{{ with first . }} --from {{ .Labels.external_url }}{{ end }}{{ end }}",
@@ -242,7 +258,7 @@
         },
         {
           "alert": "KafkaMemberStraggling",
-          "expr": "(\n  max by (kafka_cluster, app, group, client_id, host) (kafka_consumer_rebalance_status) > 0\n  != 5 != 6\n)\nand on (kafka_cluster, group)\n(\n  quantile by (kafka_cluster, group) (\n    0.5,\n    max by (kafka_cluster, group, client_id, host) (kafka_consumer_rebalance_status) != 5 != 6\n  ) == 0\n)\n",
+          "expr": "(\n  member:kafka_consumer_rebalance_status:max > 0\n  != 5 != 6\n)\nand on (kafka_cluster, group)\n(\n  quantile by (kafka_cluster, group) (\n    0.5,\n    member:kafka_consumer_rebalance_status:max != 5 != 6\n  ) == 0\n)\n",
           "for": "5m",
           "keep_firing_for": "2m",
           "labels": {

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.replay_files import group_by_kind, make_options, read
+from agent.sources.base import Tick
 from agent.sources.lines.dialect_loader import choose_dialects
 from aggregation.live.fleet import Fleet
 from metrics.model.sample import Sample, Scope
@@ -29,11 +30,16 @@ Arrivals = list[tuple[float, Sample]]
 """Records and the times at which an agent makes them (Unix seconds)."""
 
 
+def read_events(files: Sequence[str]) -> list[Signal | Tick]:
+    """Return the events in these files, in order of time."""
+    options = make_options(choose_dialects("auto", []), "", "UTC", None, [])
+    return list(heapq.merge(*read(group_by_kind(None, files), options), key=attrgetter("at")))
+
+
 def run_agent(files: Sequence[str], until: float | None = None) -> Arrivals:
     """Return the records of an agent that reads these files as they grew."""
-    options = make_options(choose_dialects("auto", []), "", "UTC", None, [])
     tracker, found = Tracker(CONFIG), list[tuple[float, Sample]]()
-    events = heapq.merge(*read(group_by_kind(None, files), options), key=attrgetter("at"))
+    events = read_events(files)
     now = 0.0
 
     def wait(to: float) -> None:
