@@ -26,6 +26,7 @@ _SPREAD_S = 0.5
 _MOST = 0.75
 """Share of the rebalances that show an offset within the spread."""
 
+_PAIR = 2
 _KEPT = 8
 """Offsets of an agent that are remembered: a clock that was set right is trusted soon."""
 
@@ -68,10 +69,15 @@ def by_member(steps: Iterable[ClockStep]) -> dict[MemberRef, list[ClockStep]]:
 def measure_offsets(
     rebalances: Iterable[RebalanceSegments], corrected: Offsets = NO_OFFSETS
 ) -> dict[str, list[float]]:
-    """Return each agent's offsets; those that its records were ``corrected`` by are added."""
+    """Return each agent's offsets; those that its records were ``corrected`` by are added.
+
+    Two agents do not show which of their clocks is wrong: a rebalance with two of them, such as
+    half of those of a rollout of three members, counts only where no other one has more.
+    """
     measured: dict[str, list[float]] = defaultdict(list)
-    for rebalance in rebalances:
-        for agent, offset in clock_offsets(rebalance).items():
+    found = [clock_offsets(rebalance) for rebalance in rebalances]
+    for offsets in [each for each in found if len(each) > _PAIR] or found:
+        for agent, offset in offsets.items():
             measured[agent].append(offset + corrected.get(agent, 0.0))
     return measured
 

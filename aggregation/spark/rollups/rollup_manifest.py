@@ -51,7 +51,8 @@ a status that one agent of a member has lost is lost for all. Incidents have whe
 time is a lower bound, hours behind the leave of an agent's last member are no outage, a stop of all
 members is one, and a rebalance of an incident with a cause has that. Since 13 an episode's records
 are in order whichever agent's copies were kept, agents of one member have one clock, hours behind
-the expiry of an agent's members are no outage, and killed members have no partitions.
+the expiry of an agent's members are no outage, killed members have no partitions, and rebalances of
+three agents or more show their clocks.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

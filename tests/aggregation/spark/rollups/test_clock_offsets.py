@@ -49,6 +49,40 @@ def test_two_rebalances_show_no_offset() -> None:
     assert seconds(history(2, skew_s=3.5)) == [9, 9]
 
 
+@pytest.mark.parametrize("skew_s", [3.5, -3.5])
+def test_rollout_of_three_shows_whose_clock_is_wrong(skew_s: float) -> None:
+    """Every second rebalance has two members: which of two clocks is wrong they do not show."""
+    members = [Client(group="g", client_id=f"c{n}", host=f"pod-{n}") for n in range(3)]
+    rebalance(members, START_AT, S.METADATA_CHANGED, 3.0)
+    for n, away in enumerate(members):
+        at = START_AT + 600 + 120 * n
+        others = [each for each in members if each is not away]
+        away.move(at, S.USER_REQUESTED, "the consumer is being closed")
+        away.settle(at, Outcome.LEFT)
+        for each in others:
+            each.move(at + 1.0, S.COORDINATOR_REQUESTED, "group is rebalancing")
+            each.settle(at + 2.0)
+        away.move(at + 60.0, S.NEW_MEMBER, "need to re-join with the given member-id")
+        for each in others:
+            each.move(at + 61.0, S.COORDINATOR_REQUESTED, "group is rebalancing")
+        for each in members:
+            each.settle(at + 63.0)
+    records = [
+        replace(
+            record,
+            agent=f"agent-{n}",
+            ts=format_time(parse_time(record.ts) + (skew_s if n == 2 else 0.0)),
+        )
+        for n, member in enumerate(members)
+        for record in member.written
+    ]
+    group = GroupDays(Carried())
+    found = group.day(date(2025, 11, 24), records, {})
+
+    assert {agent: round(at, 1) for agent, at in group.offsets.items()} == {"agent-2": skew_s}
+    assert [round(each.seconds) for each in found.rebalances] == [3, *[2, 3] * 3]
+
+
 def test_offsets_stay_in_the_rows() -> None:
     (*_, row) = rows_of(explain_rebalances(history(3, skew_s=3.5)), {})
     offsets = {offset["agent"]: round(offset["seconds"], 1) for offset in row["offsets"]}
