@@ -158,7 +158,7 @@ def forget_origins(state: TrackerState, origins: Collection[str]) -> TrackerStat
 
 def is_of(event: Signal | Tick, origins: Collection[str]) -> bool:
     """Return whether one of these origins has reported an event."""
-    found = [event.member.origin] if isinstance(event, Signal) else event.ended
+    found = [event.member.origin] if isinstance(event, Signal) else (*event.ended, *event.cut)
     return any(_file_of(origin) in origins for origin in found)
 
 

@@ -97,15 +97,17 @@ class Pipeline:
         for signal in self._clocks.correct(watched, self._clock(), is_live=is_live):
             self._order.add(signal)
 
-    def detach(self, stream: str, at: float) -> None:
+    def detach(self, stream: str, at: float, *, is_cut: bool = False) -> None:
         """Apply the end of a stream."""
-        self._order.add(Tick(at, (stream,)))
+        self._order.add(Tick(at, cut=(stream,)) if is_cut else Tick(at, (stream,)))
 
     def _apply(self, event: Signal | Tick) -> None:
         """Apply an event; a member of no known cluster is of the inspected one."""
         if isinstance(event, Tick):
             for stream in event.ended:
                 self.record(self.tracker.detach(stream, event.at))
+            for stream in event.cut:
+                self.record(self.tracker.detach(stream, event.at, is_cut=True))
             return
         if self._cluster and not event.member.cluster:
             event = replace(event, member=replace(event.member, cluster=self._cluster))

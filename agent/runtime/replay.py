@@ -48,7 +48,9 @@ def replay(streams: Iterable[Iterator[Signal | Tick]], tracker: Tracker) -> Iter
 def _apply(event: Signal | Tick, tracker: Tracker) -> list[Sample]:
     if isinstance(event, Signal):
         return tracker.apply(event)
-    return [sample for origin in event.ended for sample in tracker.detach(origin, event.at)]
+    ended = [sample for each in event.ended for sample in tracker.detach(each, event.at)]
+    cut = [sample for each in event.cut for sample in tracker.detach(each, event.at, is_cut=True)]
+    return ended + cut
 
 
 @dataclass(slots=True)

@@ -14,8 +14,11 @@ from metrics.model.signals import Signal
 from metrics.model.snapshot import InspectedGroup
 
 Emit = Callable[[Sequence[Signal]], None]
-Detach = Callable[[str, float], None]
-"""(stream, at): a stream of the source has ended for good."""
+Detach = Callable[..., None]
+"""(stream, at, is_cut=False): a stream of the source has ended for good.
+
+It is cut if that is no sign that its process has ended: its broker has ended the connection.
+"""
 TICK_S = 1.0
 """Interval, in recorded time, of a recording's ticks."""
 
@@ -26,6 +29,8 @@ class Tick(NamedTuple):
     at: float
     ended: tuple[str, ...] = ()
     """Streams that have ended for good by then, as `Detach` reports them live."""
+    cut: tuple[str, ...] = ()
+    """Others whose end is no sign that their process has ended."""
 
 
 @dataclass(slots=True, kw_only=True)

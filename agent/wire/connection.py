@@ -237,6 +237,8 @@ class ConnectionClosed:
 
     connection: ConnectionDecoder
     at: float
+    by_client: bool = False
+    """The client's side has ended it first; False also where that is not known."""
 
 
 Event = DecodedRequest | DecodedResponse | ConnectionClosed

@@ -86,7 +86,7 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
             continue  # the topic is deleted, or no member subscribes to it any more
         if gap.until is not None or draft.is_ongoing or gap.is_taken:
             costs[draft] += max(0.0, until - gap.loss.since)
-    return {draft: seconds for draft, seconds in costs.items() if _has_stayed(draft)}
+    return {draft: cost for draft, cost in costs.items() if cost or _has_stayed(draft)}
 
 
 def note_exits(drafts: Iterable[Draft], attributes: Attributes) -> None:
@@ -191,6 +191,7 @@ def _incident_of(
     return None if index is None else (spans[index][3], spans[index][1])
 
 
+_OF_LAST_MEMBERS = {IncidentKind.MEMBER_LEFT, IncidentKind.SESSION_EXPIRED}
 _Targets = dict[tuple[str, ...], list[tuple[float, float]]]
 _Span = tuple[float, float, int, Draft]
 
@@ -198,7 +199,8 @@ _Span = tuple[float, float, int, Draft]
 def _has_stayed(draft: Draft) -> bool:
     """Check that the group still has members: the leave of its last member has no cost."""
     rounds = [s for each in draft.rebalances for s in each.round.consumers if s.is_round]
-    return bool(rounds) or draft.is_ongoing or not draft.rebalances
+    is_end = not draft.rebalances and draft.kind in _OF_LAST_MEMBERS
+    return bool(rounds) or draft.is_ongoing or not (draft.rebalances or is_end)
 
 
 def _rebalance_of(gap: Gap, spans: Sequence[_Span], starts: Sequence[float]) -> int | None:

@@ -27,6 +27,7 @@ from aggregation.incidents.restarts import (
     RestartHistory,
     Stop,
 )
+from aggregation.incidents.silent_ends import SilentEnd, find_silent_ends
 from aggregation.incidents.static_leaves import find_static_leave
 from aggregation.incidents.waiting import find_vain_wait, find_waits
 from aggregation.rebalances.departures import STOP_S, Departure, DepartureKind
@@ -74,6 +75,7 @@ class GroupHistory:
 
     def add(self, rebalance: ExplainedRebalance) -> None:
         """Add the next rebalance to the incident that it follows from."""
+        self.end_silently(rebalance.round.started_at, rebalance)
         causes = [
             *list_causes(rebalance),
             *self.members.infer_joins(rebalance, self.members.away),
@@ -126,6 +128,42 @@ class GroupHistory:
         self.members.update(rebalance)
         if not self.members.present and not rebalance.round.is_open:
             self._merge_stop()
+
+    def end_silently(self, until: float, rebalance: ExplainedRebalance | None = None) -> None:
+        """Add the ends of the last members that nobody noticed by then (Unix seconds).
+
+        If one of them takes part in the next ``rebalance``, that shows what became of it.
+        """
+        present = self.members.present
+        joined = () if rebalance is None else (s.member.key for s in rebalance.round.consumers)
+        is_open = bool(self.drafts) and self.drafts[-1].is_ongoing
+        if is_open or not present.keys().isdisjoint(joined):
+            return
+        members = list(present.values())
+        for end in find_silent_ends(members, self.members.took_part_until, self.attributes, until):
+            draft = self._open_silent_end(end)
+            draft.add_members([end.member])
+            draft.until = max(draft.until, end.at)
+            del present[end.member.key]
+            is_silent = not end.is_closed
+            how = DepartureMode.EXPIRED
+            self._add_departure(
+                draft, MemberDeparture(member=end.member, how=how, at=end.at, is_silent=is_silent)
+            )
+        if members and not present:
+            self._merge_stop()
+
+    def _open_silent_end(self, end: SilentEnd) -> Draft:
+        """Return the last incident if it is of such ends, and recent; else a new one."""
+        kind = IncidentKind.MEMBER_LEFT if end.is_closed else IncidentKind.SESSION_EXPIRED
+        last = self.drafts[-1] if self.drafts else None
+        is_more = last is not None and last.kind is kind and not last.rebalances
+        if last is not None and is_more and end.at <= last.ended_at + STOP_S:
+            return last
+        draft = Draft(kind, end.at, Certainty.SEEN if end.is_closed else Certainty.INFERRED)
+        draft.reason = CLOSED if end.is_closed else None
+        self.drafts.append(draft)
+        return draft
 
     def _note_expiry(self, rebalance: ExplainedRebalance, causes: Sequence[Cause]) -> None:
         """Make a member's expiry the cause of the last incident, if the member took no part in it.

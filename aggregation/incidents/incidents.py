@@ -208,6 +208,7 @@ def find_incidents(
         histories[ref].add(rebalance)
     drafts = defaultdict[GroupRef, list[Draft]](list)
     for ref, history in histories.items():
+        history.end_silently(now)
         drafts[ref] += history.drafts
     for ref, refused in find_refusals(records, attributes, now).items():
         for draft in refused:

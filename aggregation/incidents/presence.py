@@ -68,6 +68,8 @@ class Presence:
     """The last absence of each member that returned, and when it did (Unix seconds)."""
     synced_at: dict[tuple[str, ...], float] = field(default_factory=dict)
     """Time of each member's last assignment (Unix seconds)."""
+    took_part_until: dict[tuple[str, ...], float] = field(default_factory=dict)
+    """End of each member's part in its last rebalance (Unix seconds)."""
     member_ids: dict[tuple[str, ...], str] = field(default_factory=dict)
     """The last member id of each member."""
     replaced: set[tuple[str, ...]] = field(default_factory=set)
@@ -82,6 +84,7 @@ class Presence:
             stays = segment.is_open or segment.outcome is Outcome.SYNCED
             if segment.member_id is not None:
                 self.member_ids[segment.member.key] = segment.member_id
+            self.took_part_until[segment.member.key] = segment.ended_at
             if segment.outcome is Outcome.SYNCED:
                 self.synced_at[segment.member.key] = segment.ended_at
             if stays and not segment.is_exit:

@@ -21,8 +21,9 @@ MEMBER_FIELDS = MappingProxyType(
         "image": "Image of its container, from the agent's `workload`.",
         "removed_by": "Who removed it from the group, other than itself.",
         "silent.ms": "Time between the last request that was seen of it and this record: of a "
-        "member of a new protocol that was fenced or is seen no more. The broker has its session "
-        "timeout, so nothing else shows when it stopped.",
+        "member whose client has ended its connections, that another process follows, or that a "
+        "new protocol has fenced. Nothing else shows when it stopped, if the broker has its "
+        "session timeout or nobody else is in the group.",
     }
 )
 """Of a member (``subject`` is ``member``): each field and its values."""

@@ -8,6 +8,7 @@ use. A client's session timeout has an effect in the classic protocol alone.
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from math import inf
 
 from metrics.model.partitions import (
     PARTITIONS_MAX,
@@ -52,8 +53,9 @@ def record_attributes(track: Track, signal: Signal, events: Iterable[Sample]) ->
 
 
 def record_end(track: Track, at: float) -> list[Sample]:
-    """Record that a member with partitions is not seen any more, and the time of its silence."""
-    return [_silence(track, at)] if _was_member(track) and _shows_silence(track, at) else []
+    """Record that a member is not seen any more, and the time of its silence."""
+    was_member = track.assigned is not None or track.member.group_type == "share"
+    return [_silence(track, at)] if was_member and _is_silent(track, at) else []
 
 
 def _was_member(track: Track) -> bool:
@@ -68,10 +70,14 @@ def _record_silence(track: Track, signal: Signal) -> list[Sample]:
     member that joins as new, though it had partitions, is the successor of a dead process.
     """
     is_raise = signal.kind is SignalKind.RAISE
-    is_successor = signal.status is RebalanceStatus.NEW_MEMBER and _was_member(track)
+    is_fenced = is_raise and signal.status in _OF_FENCED
+    is_successor = is_raise and signal.status is RebalanceStatus.NEW_MEMBER and _was_member(track)
     is_new_process = signal.assigned == () and bool(track.assigned)
-    is_end = is_new_process or (is_raise and (signal.status in _OF_FENCED or is_successor))
-    out = [_silence(track, signal.at)] if is_end and _shows_silence(track, signal.at) else []
+    # a member of a classic group gives up its partitions at each join
+    is_expired = signal.at - track.requested_at > (track.session_timeout_s or inf)
+    is_end = (is_fenced or is_new_process) and (is_expired or track.member.group_type != "classic")
+    is_shown = (is_end or is_successor) and _is_silent(track, signal.at)
+    out = [_silence(track, signal.at)] if is_shown else []
     if signal.kind is SignalKind.LEAVE:
         track.requested_at = 0.0
     elif TRAITS[signal.source].sees_protocol:
@@ -79,8 +85,8 @@ def _record_silence(track: Track, signal: Signal) -> list[Sample]:
     return out
 
 
-def _shows_silence(track: Track, at: float) -> bool:
-    return track.member.group_type != "classic" and 0.0 < track.requested_at < at - _SILENT_S
+def _is_silent(track: Track, at: float) -> bool:
+    return 0.0 < track.requested_at < at - _SILENT_S
 
 
 def _silence(track: Track, at: float) -> Sample:

@@ -131,7 +131,7 @@ class Tracker:
                 self._forget(consumer, now)
         if self._awaited and now >= self._awaited_until:
             for origin in sorted(self._awaited):
-                out += self._detach(origin, now, has_watched=False)
+                out += self._detach(origin, now, shows_end=False)
             self._awaited.clear()
         return out
 
@@ -160,9 +160,12 @@ class Tracker:
                 out += self._merger.release(consumer)
         return out
 
-    def detach(self, origin: str, at: float) -> list[Sample]:
-        """Drop members that only this origin reports: its file is gone, its connection closed."""
-        return self._detach(origin, at, has_watched=True)
+    def detach(self, origin: str, at: float, *, is_cut: bool = False) -> list[Sample]:
+        """Drop members that only this origin reports: its file is gone, its connection closed.
+
+        If the origin ``is_cut``, its end is no sign that its process has ended.
+        """
+        return self._detach(origin, at, shows_end=not is_cut)
 
     def remove_origins(
         self, is_departed: Callable[[SourceKind, str], bool], at: float
@@ -244,14 +247,14 @@ class Tracker:
         views = (view for consumer in self._members for view in consumer.views)
         return {v.member.origin for v in views if is_wanted(v.source, v.member.origin)}
 
-    def _detach(self, origin: str, at: float, *, has_watched: bool) -> list[Sample]:
-        """Detach an origin; without ``has_watched`` silence is no sign of a dead process."""
+    def _detach(self, origin: str, at: float, *, shows_end: bool) -> list[Sample]:
+        """Detach an origin; without ``shows_end`` silence is no sign of a dead process."""
         out: list[Sample] = []
         for consumer in self._members.of_origin(origin):
             is_silent = consumer.is_removed or consumer.track.confirmed_at < at - _SILENT_S
-            is_silent = is_silent and has_watched
+            is_silent = is_silent and shows_end
             consumer.detach(origin, is_silent=is_silent)
-            if consumer.track.left_at is None and not consumer.sees_requests:
+            if shows_end and consumer.track.left_at is None and not consumer.sees_requests:
                 out += record_end(consumer.track, at)
             if consumer.removed_by is not None and not consumer.has_own_source:
                 out += self._transitions.end_removed(consumer, consumer.removed_by, at)

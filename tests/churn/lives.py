@@ -138,10 +138,11 @@ def wire(count: int, detach: Detach, counts: Counts) -> Iterator[Life]:
             events = link.feed_client(data, at) if by_client else link.feed_broker(data, at)
             out += [signal for event in events for signal in interpreter.decode(event)]
         yield at, out
-        departures.record(link, at)
-        interpreter.decode(ConnectionClosed(link, at))
-        for stream in departures.take_expired(at) if number % _SWEEP == 0 else ():
-            detach(stream, at)
+        closed = ConnectionClosed(link, at, by_client=True)
+        departures.record(closed)
+        interpreter.decode(closed)
+        for ended in departures.take_expired(at) if number % _SWEEP == 0 else ():
+            detach(ended.name, at)
 
 
 def _frames() -> list[tuple[bool, bytes]]:

@@ -12,7 +12,7 @@ import struct
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from operator import attrgetter
@@ -24,7 +24,7 @@ from agent.sources.base import TICK_S, Tick
 from agent.sources.lines.recordings import Failed, fail
 from agent.wire.connection import ConnectionClosed, DecodedRequest, Event
 from agent.wire.decoder_errors import decode_safely
-from agent.wire.members.disconnects import DisconnectTracker
+from agent.wire.members.disconnects import DisconnectTracker, EndedOrigin
 from agent.wire.members.group_decoder import GroupDecoder
 from agent.wire.tcp.packets import is_known_link, read_segment
 from agent.wire.tcp.sessions import TcpSessions
@@ -92,14 +92,22 @@ def signals(
             requests += isinstance(event, DecodedRequest)
             yield from decode(event)
         if packet.at >= ticked_at + TICK_S:
-            yield Tick(packet.at, tuple(disconnects.take_expired(packet.at)))
+            yield _end(packet.at, disconnects.take_expired(packet.at))
             ticked_at = packet.at
     for event in sessions.flush():
         requests += isinstance(event, DecodedRequest)
         yield from decode(event)
     if last_at:
-        yield Tick(last_at, tuple(disconnects.take_all()))
+        yield _end(last_at, disconnects.take_all())
     return requests
+
+
+def _end(at: float, ended: Sequence[EndedOrigin]) -> Tick:
+    return Tick(
+        at,
+        tuple(each.name for each in ended if each.by_client),
+        tuple(each.name for each in ended if not each.by_client),
+    )
 
 
 def _decode(
@@ -107,7 +115,7 @@ def _decode(
 ) -> Iterable[Signal]:
     """Return the signals of an event, and note the end of a connection."""
     if isinstance(event, ConnectionClosed):
-        disconnects.record(event.connection, event.at)
+        disconnects.record(event)
     return decode_safely(interpreter, event)
 
 

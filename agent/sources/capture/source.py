@@ -130,15 +130,15 @@ class CaptureSource:
             self._decode(reading.shrink_buffers(), emit)
         reading.count_drops()
         self.health.lag_s = max(0.0, now - self.watermark(now))
-        for stream in self._disconnects.take_expired(now):
-            detach(stream, now)
+        for ended in self._disconnects.take_expired(now):
+            detach(ended.name, now, is_cut=not ended.by_client)
         self._report(reading)
 
     def _decode(self, events: Iterable[Event], emit: Emit) -> None:
         signals = []
         for event in events:
             if isinstance(event, ConnectionClosed):
-                self._disconnects.record(event.connection, event.at)
+                self._disconnects.record(event)
             signals += decode_safely(self._decoder, event)
         if signals:
             self.health.signals += len(signals)

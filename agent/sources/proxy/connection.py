@@ -104,7 +104,7 @@ class ProxiedConnection:
         for endpoint in (self._client, self._broker):
             self._loop.watch(endpoint.fd, 0, self._advance)
             endpoint.close()
-        self.decode_queue.end(self.decoder)
+        self.decode_queue.end(self.decoder, by_client=self._requests.ended)
         self.forwarder.close()
         self._client_ready = self._broker_ready = _do_nothing  # else it would wait for gc
 
@@ -151,7 +151,7 @@ class ProxiedConnection:
         requests, responses = self._requests, self._responses
         ends = self._draining or requests.ended or responses.ended
         if requests.ended and not self.decoder.opaque:  # no client reads the later responses
-            self.decode_queue.end(self.decoder)
+            self.decode_queue.end(self.decoder, by_client=True)
         if ends and self._is_over():
             self._end()
             return

@@ -55,12 +55,14 @@ class DecodeQueue:
             if not decoder.opaque:
                 self._decode(decoder, read, data, at)
 
-    def end(self, decoder: ConnectionDecoder) -> None:
+    def end(self, decoder: ConnectionDecoder, *, by_client: bool) -> None:
         """Decode everything, then the end of a connection: nothing more of it is decoded."""
         self.drain()
-        self._decode(
-            decoder, lambda decoder, _, at: [ConnectionClosed(decoder, at)], b"", time.time()
-        )
+
+        def close(decoder: ConnectionDecoder, _: bytes, at: float) -> list[Event]:
+            return [ConnectionClosed(decoder, at, by_client=by_client)]
+
+        self._decode(decoder, close, b"", time.time())
         decoder.close()
 
     def _decode(self, decoder: ConnectionDecoder, read: Read, data: bytes, at: float) -> None:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from agent.errors import SourceError
+from agent.sources.base import Detach
 from agent.sources.proxy.broker_ports import BrokerPorts, listen
 from agent.sources.proxy.connection import ProxiedConnection, Ready
 from agent.sources.proxy.decode_queue import DecodeQueue
@@ -57,7 +58,7 @@ class ProxyLoop:
         terms: ProxySettings,
         interpreter: GroupDecoder,
         emit: Callable[[Sequence[Signal]], None],
-        detach: Callable[[str, float], None],
+        detach: Detach,
     ) -> None:
         """Listen from now on; clients are accepted once it runs.
 
@@ -157,7 +158,7 @@ class ProxyLoop:
     def _handle_event(self, event: Event) -> None:
         """Handle an event of a decoder."""
         if isinstance(event, ConnectionClosed):
-            self._disconnects.record(event.connection, event.at)
+            self._disconnects.record(event)
         signals = self._decoder.decode(event)
         if signals and not self._signals:
             self._emit_at = time.monotonic() + _SHORT_TURN_S
@@ -216,8 +217,8 @@ class ProxyLoop:
             self._connections.discard(connection)
             self._closed_bytes += connection.total_bytes
         at = time.time()
-        for stream in self._disconnects.take_expired(at):
-            self._detach(stream, at)
+        for ended in self._disconnects.take_expired(at):
+            self._detach(ended.name, at, is_cut=not ended.by_client)
 
     def _list_upstream(self) -> list[HostPort]:
         """Return the brokers to bootstrap from: another one first each time."""

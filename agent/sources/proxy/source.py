@@ -93,7 +93,10 @@ class ProxySource:
             self.health.signals += len(signals)
             emit(signals)
 
-        loop = await self._listen(partial(call, take), partial(call, detach))
+        def let_go(stream: str, at: float, *, is_cut: bool = False) -> None:
+            call(partial(detach, stream, at, is_cut=is_cut))
+
+        loop = await self._listen(partial(call, take), let_go)
         thread = threading.Thread(
             target=_run_loop, args=(loop, ended, call), name=self.name, daemon=True
         )

@@ -118,7 +118,7 @@ class TcpSessions:
         if session.stream.stuck_at is not None:
             self._stuck[session.endpoints] = session
         if segment.flags & RST:
-            out += self._read(session, session.stream.flush()) + self._end(session)
+            out += self._read(session, session.stream.flush()) + self._end(session, direction)
         return out
 
     def _open(
@@ -161,7 +161,8 @@ class TcpSessions:
             budget=self._budget,
         )
 
-    def _end(self, session: TcpSession) -> list[Event]:
+    def _end(self, session: TcpSession, ended_by: int | None = None) -> list[Event]:
+        """End a session; the side of direction ``ended_by`` has ended it, if that is known."""
         if session.ended:
             return []
         session.ended = True
@@ -170,7 +171,8 @@ class TcpSessions:
         if connection is None:
             return []
         connection.close()
-        return [ConnectionClosed(connection, self._now)]
+        by_client = ended_by is not None and ended_by == session.client
+        return [ConnectionClosed(connection, self._now, by_client=by_client)]
 
     def _tick(self, at: float) -> list[Event]:
         """Give up losses in the connections that wait, every now and then."""
@@ -190,7 +192,7 @@ class TcpSessions:
             if session.connection is None and piece.data:
                 self._guess(session, piece)
             if not piece.data and not piece.lost:
-                out += self._end(session)
+                out += self._end(session, piece.direction)
             elif session.connection is not None and not session.ended:
                 out += self._deliver(session, session.connection, piece)
         return out

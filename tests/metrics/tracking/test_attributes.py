@@ -311,6 +311,18 @@ def test_a_successor_shows_since_when_the_process_before_it_was_dead(tracker: Tr
     assert ("silent.ms", None, "18000") in changes(samples)
 
 
+@pytest.mark.parametrize(("at", "is_shown"), [(8.0, True), (6.0, False)])
+def test_in_the_classic_protocol_a_join_behind_the_session_shows_it(
+    tracker: Tracker, at: float, *, is_shown: bool
+) -> None:
+    of_session = replace(ADDRESS, session_timeout_s=6.0)
+    run(tracker, msgspec.structs.replace(assigned(1.0, "t-0", source=WIRE), member=of_session))
+
+    samples = run(tracker, msgspec.structs.replace(seen(at, ADDRESS, source=WIRE), assigned=()))
+
+    assert (("silent.ms", None, "7000") in changes(samples)) == is_shown
+
+
 def test_a_first_process_has_no_predecessor(tracker: Tracker) -> None:
     run(tracker, heartbeat(1.0))
 
@@ -345,6 +357,18 @@ def test_a_member_whose_connections_have_ended_has_it_too(tracker: Tracker) -> N
     samples = tracker.detach(NEW.origin, 50.0)
 
     assert changes(samples) == [("silent.ms", None, "49000")]
+
+
+def test_in_the_classic_protocol_too(tracker: Tracker) -> None:
+    run(tracker, assigned(1.0, "t-0", source=WIRE))
+
+    assert changes(tracker.detach(ADDRESS.origin, 50.0)) == [("silent.ms", None, "49000")]
+
+
+def test_a_member_whose_broker_ended_the_connection_has_not(tracker: Tracker) -> None:
+    run(tracker, heartbeat(1.0, "t-0"))
+
+    assert changes(tracker.detach(NEW.origin, 50.0, is_cut=True)) == []
 
 
 def test_its_log_that_is_still_there_hides_nothing(tracker: Tracker) -> None:
@@ -395,9 +419,17 @@ def test_member_of_a_share_group_that_left_and_is_back_was_not_silent(tracker: T
 GONE = msgspec.structs.replace(left(2.0, NEW), source=WIRE)
 
 
-@pytest.mark.parametrize("goes", [heartbeat(2.0, "none"), GONE])
-def test_one_without_partitions_has_not(tracker: Tracker, goes: Signal) -> None:
-    run(tracker, heartbeat(1.0, "t-0"), goes)
+def test_one_without_partitions_has_it_too(tracker: Tracker) -> None:
+    """It may be the last member of its group."""
+    run(tracker, heartbeat(1.0, "t-0"), heartbeat(2.0, "none"))
+
+    assert changes(tracker.detach(NEW.origin, 50.0)) == [("silent.ms", None, "48000")]
+
+
+def test_one_that_left_has_not(tracker: Tracker) -> None:
+    run(tracker, heartbeat(1.0, "t-0"), GONE)
+
+    assert changes(tracker.detach(NEW.origin, 50.0)) == []
 
     assert changes(tracker.detach(NEW.origin, 50.0)) == []
 

@@ -28,6 +28,7 @@ from metrics.model.signals import Signal
 from tests.agent.sources.capture.ip_packets import (
     ACK,
     FIN,
+    RST,
     SYN,
     V4,
     V6,
@@ -257,6 +258,25 @@ def _conversation(talk: Talk) -> list[bytes]:
     ]
 
 
+@pytest.mark.parametrize(
+    ("end", "by_client"),
+    [
+        (to_broker(V4, b"", FIN | ACK, seq=1 + len(BEAT), ack=1 + len(GOOD)), True),
+        (to_broker(V4, b"", RST, seq=1 + len(BEAT)), True),
+        (from_broker(V4, b"", FIN | ACK, seq=1 + len(GOOD), ack=1 + len(BEAT)), False),
+        (from_broker(V4, b"", RST, seq=1 + len(GOOD)), False),
+    ],
+)
+def test_who_ends_a_connection_is_known(end: bytes, *, by_client: bool) -> None:
+    """A client that dies ends its connections, and its broker's end is no sign of a death."""
+    *talk, _ = _conversation(V4)
+
+    *_, closed = _reading(Pipe(*talk, end)).read()
+
+    assert isinstance(closed, ConnectionClosed)
+    assert closed.by_client == by_client
+
+
 @pytest.mark.parametrize("talk", [V4, V6])
 def test_a_conversation_is_read_and_the_filter_changes_with_it(talk: Talk) -> None:
     pipe = Pipe(*_conversation(talk))
@@ -476,6 +496,8 @@ class Bench:
     now: float = 1_010.0
     signals: list[Signal] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
+    """Those of them that their brokers have ended."""
 
     def start(self) -> tuple[CaptureSource, CaptureSession]:
         opened = cast("PacketSocket", self.pipe)
@@ -485,9 +507,13 @@ class Bench:
         source._session = reading = CaptureSession(opened, [9092], source._counts)
         return source, reading
 
+    def _detach(self, stream: str, _at: float, *, is_cut: bool) -> None:
+        self.ended.append(stream)
+        self.cut += [stream] if is_cut else []
+
     def step(self, source: CaptureSource, reading: CaptureSession) -> None:
         source._read_packets(reading, self.signals.extend)
-        source._tick(reading, self.signals.extend, lambda stream, _at: self.ended.append(stream))
+        source._tick(reading, self.signals.extend, self._detach)
 
 
 def test_what_a_person_should_know_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -516,7 +542,7 @@ def test_a_member_whose_connection_ended_for_good_is_let_go() -> None:
     bench.now += RECONNECT_S
     bench.step(source, reading)
 
-    assert (before, bench.ended) == ([], ["10.0.0.2:40000"])
+    assert (before, bench.ended, bench.cut) == ([], ["10.0.0.2:40000"], [])
 
 
 def test_a_capture_that_is_behind_says_how_far() -> None:

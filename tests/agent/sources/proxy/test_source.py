@@ -75,6 +75,8 @@ class Stage:
         **config: Any,
     ) -> None:
         self.signals = list[Signal]()
+        self.ended = list[bool]()
+        """For each stream that has ended, whether it was cut."""
         self._upstream_host = upstream_host
         self._server_tls, self._client_tls = server_tls, client_tls
         self._config, self._exits = config, contextlib.AsyncExitStack()
@@ -90,15 +92,16 @@ class Stage:
             "drain_s": 0.05,
         }
         self.source = ProxySource(ProxyConfig(**named | self._config))
-        self.running = asyncio.create_task(
-            self.source.run(self.signals.extend, lambda _stream, _at: None)
-        )
+        self.running = asyncio.create_task(self.source.run(self.signals.extend, self._detach))
         await until(lambda: self.source.address is not None)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
         await self._exits.aclose()
+
+    def _detach(self, _stream: str, _at: float, *, is_cut: bool) -> None:
+        self.ended.append(is_cut)
 
     async def stop(self) -> None:
         self.running.cancel()
@@ -790,6 +793,26 @@ def test_the_end_of_a_side_is_passed_on() -> None:
         assert await broker.rest() == b""
         await exchange(broker, client, struct.pack(">ii", 4, 1))
         assert await client.rest() == b""
+
+    on_stage(test)
+
+
+@pytest.mark.parametrize("by_client", [True, False])
+def test_who_ends_the_last_connection_of_a_member_is_known(
+    monkeypatch: pytest.MonkeyPatch, *, by_client: bool
+) -> None:
+    monkeypatch.setattr("agent.wire.members.disconnects.RECONNECT_S", 0.0)
+
+    async def test(stage: Stage) -> None:
+        client, broker = await stage.connect()
+        beat = {"group_id": "g", "member_id": "m-1", "generation_id": 1}
+        await exchange(client, broker, request(HEARTBEAT, 2, 1, "c", **beat))
+        await exchange(broker, client, answer(HEARTBEAT, 2, 1, error_code=0))
+        await until(lambda: bool(stage.signals))
+        (client if by_client else broker).writer.close()
+        await until(lambda: bool(stage.ended))
+
+        assert stage.ended == [not by_client]
 
     on_stage(test)
 

@@ -1,6 +1,7 @@
 """When a stream is over, for the tracker to let go of its members."""
 
-from agent.wire.members.disconnects import RECONNECT_S, DisconnectTracker
+from agent.wire.connection import ConnectionClosed
+from agent.wire.members.disconnects import RECONNECT_S, DisconnectTracker, EndedOrigin
 from tests.agent.wire.talk import Talk, Wire
 
 
@@ -11,13 +12,13 @@ def _member() -> tuple[Wire, Talk, DisconnectTracker]:
     return wire, talk, DisconnectTracker(wire.interpreter.registry)
 
 
-def _stream(talk: Talk) -> str:
-    return f"10.0.0.1:{talk.connection.client.port}"
+def _stream(talk: Talk, *, by_client: bool = True) -> EndedOrigin:
+    return EndedOrigin(f"10.0.0.1:{talk.connection.client.port}", by_client)
 
 
 def test_a_member_that_does_not_come_back_ends_its_stream_once() -> None:
     _, talk, departures = _member()
-    departures.record(talk.connection, 100.0)
+    departures.record(ConnectionClosed(talk.connection, 100.0, by_client=True))
     talk.close()
 
     due = [
@@ -33,7 +34,7 @@ def test_at_the_end_of_a_capture_all_that_are_gone_end_their_streams() -> None:
     other = wire.connect("m2")
     other.settle("m2-a")
     for each in (talk, other):
-        departures.record(each.connection, 100.0)
+        departures.record(ConnectionClosed(each.connection, 100.0, by_client=True))
         each.close()
     wire.connect("m2").heartbeat("m2-a")
 
@@ -42,7 +43,7 @@ def test_at_the_end_of_a_capture_all_that_are_gone_end_their_streams() -> None:
 
 def test_a_member_that_came_back_on_another_connection_does_not() -> None:
     wire, talk, departures = _member()
-    departures.record(talk.connection, 100.0)
+    departures.record(ConnectionClosed(talk.connection, 100.0, by_client=True))
     talk.close()
 
     wire.connect().heartbeat()
@@ -53,7 +54,7 @@ def test_a_member_that_came_back_on_another_connection_does_not() -> None:
 def test_a_connection_without_a_member_ends_nothing() -> None:
     wire, _, departures = _member()
 
-    departures.record(wire.connect().connection, 100.0)
+    departures.record(ConnectionClosed(wire.connect().connection, 100.0, by_client=True))
 
     assert departures.take_expired(100.0 + RECONNECT_S) == []
 
@@ -61,11 +62,11 @@ def test_a_connection_without_a_member_ends_nothing() -> None:
 def test_the_earliest_end_early_when_there_are_too_many() -> None:
     wire, talk, departures = _member()
     departures.limit = 1
-    departures.record(talk.connection, 100.0)
+    departures.record(ConnectionClosed(talk.connection, 100.0, by_client=True))
     talk.close()
     other = wire.connect("m2")
     other.settle("m2-a")
-    departures.record(other.connection, 101.0)
+    departures.record(ConnectionClosed(other.connection, 101.0, by_client=True))
     other.close()
 
     assert departures.take_expired(101.0) == [_stream(talk)]
@@ -77,7 +78,15 @@ def test_a_stream_that_other_threads_still_use_goes_on() -> None:
     for number, thread in enumerate(threads):
         thread.settle(f"member-{number}")
     departures = DisconnectTracker(wire.interpreter.registry)
-    departures.record(threads[0].connection, 100.0)
+    departures.record(ConnectionClosed(threads[0].connection, 100.0, by_client=True))
     threads[0].close()
 
     assert departures.take_expired(100.0 + RECONNECT_S) == []
+
+
+def test_a_connection_that_its_broker_has_ended_shows_no_end_of_a_process() -> None:
+    _, talk, departures = _member()
+    departures.record(ConnectionClosed(talk.connection, 100.0))
+    talk.close()
+
+    assert departures.take_all() == [_stream(talk, by_client=False)]

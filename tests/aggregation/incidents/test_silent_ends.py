@@ -1,0 +1,107 @@
+"""Ends of a group's last members: nobody is left who could notice them."""
+
+import pytest
+from msgspec.structs import replace
+
+from aggregation.incidents.incidents import analyze
+from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
+from aggregation.rebalances.root_cause import Certainty
+from metrics.model.sample import Sample, Scope, format_time
+from metrics.model.signals import Member, Signal, SignalKind
+from tests.aggregation.incidents.test_incidents import kinds, lags, reads, went
+from tests.aggregation.rebalances.test_rebalances import NEW, START, A, B, C, records, round_of
+from tests.metrics.given import signal
+
+K = IncidentKind
+PARTITIONS = (reads(1.5, A, "t-0"), reads(1.5, B, "t-1"), reads(1.5, C, "t-2"))
+SESSION_S = 45.0
+
+
+def silence(member: Member, since: float, at: float) -> Sample:
+    """Return the record of a client that ended its connections."""
+    (record,) = lags((at, 0, 0))
+    return replace(
+        record,
+        id=f"silent-{member.client_id}-{at}",
+        ts=format_time(at),
+        field="silent.ms",
+        after=str(int((at - since) * 1000)),
+        scope=Scope.CONSUMER,
+        subject="member",
+        client_id=member.client_id,
+        host=member.host,
+    )
+
+
+def closed(at: float, member: Member) -> Signal:
+    return replace(signal(SignalKind.SEEN, at, member), closes=True, assigned=())
+
+
+def incidents(*more: Sample, now: float, signals: tuple[Signal, ...] = ()) -> list[Incident]:
+    """Return the incidents behind the start of a group of three with a partition each."""
+    known = records(*START, *PARTITIONS, *signals)
+    return analyze([*known, *more], now=now).incidents[1:]
+
+
+def test_last_members_that_died_have_expired() -> None:
+    dead = [silence(each, 100.0, 170.0) for each in (A, B, C)]
+
+    (found,) = incidents(*dead, now=170.0)
+
+    assert (found.kind, found.certainty) == (K.SESSION_EXPIRED, Certainty.INFERRED)
+    assert found.started_at == pytest.approx(100.0 + SESSION_S)
+    assert not found.rebalances
+    assert found.ended_at is not None
+    assert went(found) == [(name, DepartureMode.EXPIRED, False) for name in "abc"]
+    assert found.cost.unread_partition_seconds is None
+
+
+def test_members_that_may_still_be_in_the_group_have_not() -> None:
+    dead = [silence(each, 100.0, 170.0) for each in (A, B)]
+
+    assert incidents(*dead, now=170.0) == []
+
+
+def test_session_that_goes_on_has_not_ended() -> None:
+    dead = [silence(each, 140.0, 170.0) for each in (A, B, C)]
+
+    assert incidents(*dead, now=170.0) == []
+
+
+def test_members_that_come_later_end_what_nobody_read() -> None:
+    dead = [silence(each, 100.0, 300.0) for each in (A, B, C)]
+    d = replace(A, client_id="d", host="other", origin="other")
+    later = (*round_of(3, 200.0, d, causes={"d": NEW}), reads(201.0, d, "t-0", "t-1", "t-2"))
+
+    expired, joined = incidents(*dead, signals=later, now=300.0)
+
+    assert kinds([expired, joined]) == [
+        (K.SESSION_EXPIRED, ["a", "b", "c"]),
+        (K.MEMBER_JOINED, ["d"]),
+    ]
+    assert expired.cost.unread_partition_seconds == pytest.approx(3 * 101.0)
+
+
+def test_member_that_reads_again_was_not_dead() -> None:
+    dead = [silence(each, 100.0, 170.0) for each in (A, B, C)]
+
+    assert incidents(*dead, signals=(reads(160.0, A, "t-0", "t-3"),), now=170.0) == []
+
+
+def test_last_members_that_closed_without_a_leave_have_left() -> None:
+    """A static member closes so, and a thread of Kafka Streams."""
+    ends = tuple(closed(100.0 + at, each) for at, each in enumerate((A, B, C)))
+
+    (found,) = incidents(signals=ends, now=160.0)
+
+    assert (found.kind, found.certainty) == (K.MEMBER_LEFT, Certainty.SEEN)
+    assert (found.started_at, found.ended_at) == pytest.approx((100.0, 102.0), abs=0.002)
+    assert incidents(signals=ends, now=130.0) == []
+
+
+def test_members_that_ended_minutes_apart_are_two_incidents() -> None:
+    ends = [silence(A, 100.0, 170.0), silence(B, 103.0, 170.0), silence(C, 400.0, 470.0)]
+
+    found = incidents(*ends, now=480.0)
+
+    assert kinds(found) == [(K.SESSION_EXPIRED, ["a", "b"]), (K.SESSION_EXPIRED, ["c"])]
