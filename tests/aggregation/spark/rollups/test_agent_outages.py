@@ -88,3 +88,17 @@ def test_crash_beside_a_living_agent_is_one(spark: SparkSession, tmp_path: Path)
     crash = round_of(3, 2 * HOUR_S, B, C)
     seen = on_a_day(watched([*LONG_START, *crash, *back], out=(0.0, 0.0)), 1.0)
     assert expired(spark, tmp_path, seen) == ["a"]
+
+
+def test_member_killed_with_its_agent_is_a_crash_and_no_outage(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The others show the expiry two minutes behind its last record; it is back in hour 6."""
+    killed = round_of(3, 0.92 * HOUR_S, B, C)
+    back = round_of(4, 5 * HOUR_S + 60.0, A, B, C, causes={"a": NEW})
+    seen = on_a_day(watched([*LONG_START, *killed, *back]), 1.0)
+    assert expired(spark, tmp_path, seen) == ["a"]
+
+    rollups = RollupStore(spark, tmp_path / "tables").rollups()
+    (row,) = rollups.where("host = 'agent-a' AND kind = 'records'").collect()
+    assert [hour for hour in range(24) if row.bucket >> hour & 1] == [*range(1, 9)]
