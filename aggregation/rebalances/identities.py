@@ -21,7 +21,7 @@ from ipaddress import ip_address
 import msgspec
 
 from aggregation.rebalances.twins import number_twins
-from metrics.model.sample import DUPLICATE, Sample, SampleKind
+from metrics.model.sample import DUPLICATE, Sample, SampleKind, Scope
 from metrics.model.signals import streams_thread
 from metrics.tracking.source_traits import BROKER_SOURCES, POLL_SOURCES
 
@@ -85,7 +85,26 @@ def _name_members(records: list[Sample]) -> list[Sample]:
             return record
         return msgspec.structs.replace(record, client_id=own.client_id, host=own.host)
 
-    return [name(record) for record in records]
+    return _keep_episodes(records, [name(record) for record in records])
+
+
+def _keep_episodes(records: Iterable[Sample], named: Iterable[Sample]) -> list[Sample]:
+    """Return the named records; one episode has one member.
+
+    A broker's log ends the episode of a static member that was removed by the join of another
+    process, which may have another client id.
+    """
+    firsts: dict[tuple[str, Scope, str], tuple[Sample, Sample]] = {}
+    found: list[Sample] = []
+    for record, own in zip(records, named, strict=True):
+        if record.episode is not None and record.source in BROKER_SOURCES:
+            key = record.group, record.scope, record.episode
+            first, other = firsts.setdefault(key, (record, own))
+            if _label(first) == _label(record) and _label(other) != _label(own):
+                name = other.client_id
+                own = msgspec.structs.replace(own, client_id=name, host=other.host)  # noqa: PLW2901
+        found.append(own)
+    return found
 
 
 def _add_instances(records: list[Sample]) -> list[Sample]:

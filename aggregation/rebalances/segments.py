@@ -371,17 +371,21 @@ def _split_removal(whole: Segment, *, is_gone: bool) -> list[Segment]:
 
     The others' rebalance may be over without it: a member that is frozen or dead stays at its
     status. One that ``is_gone`` by the end of that never came back. Where only a broker reports
-    the member, its log ends the episode at their sync.
+    the member, its log ends the episode at their sync, or at that of another process that took
+    the place of a static member.
     """
     removal = next((step for step in whole.steps if _is_removal(step)), None)
     is_ended = not whole.is_open and not is_gone
-    if removal is None or (whole.source in BROKER_SOURCES and is_ended):
+    is_taken = whole.source in BROKER_SOURCES and whole.outcome is Outcome.SYNCED
+    is_of_broker = whole.source in BROKER_SOURCES and not is_taken
+    if removal is None or (is_of_broker and is_ended):
         return [whole]
     after = tuple(s for s in whole.steps if s.at >= removal.at and s.source not in BROKER_SOURCES)
     joins = tuple(at for at in whole.joins if at >= removal.at)
-    if is_ended and not (after or joins):
+    if is_ended and not (after or joins or is_taken):
         return [whole]
     returns = [] if is_gone else [*joins, *(step.at for step in after)]
+    returns += [whole.ended_at] if is_taken and not returns else []
     back_at = min(returns, default=None)
     went = replace(
         whole,

@@ -71,7 +71,7 @@ class MemberIndex:
         views = self._by_view.get(member.origin)
         known = None if views is None else views.get(_view_key(signal.source, member))
         view = None if known is None else known.view_of(signal)
-        if view is not None and view.member is member:
+        if view is not None and view.member is member and not self._is_taken(known, signal):
             return Identity(known)
         by_id = self._find_by_member_id(signal)
         if known is None or view is None:
@@ -80,7 +80,7 @@ class MemberIndex:
         if by_id is known or not member.member_id:
             return Identity(known)
         if by_id is not None:
-            return self._correct(known, view, by_id)
+            return self._correct(known, view, by_id, signal)
         if view.has_member_id or not known.member_ids:
             return Identity(known)
         self._remove_view(known, view)
@@ -117,6 +117,23 @@ class MemberIndex:
         """Return the consumers of the same group that share a name with this one."""
         return [entry for name in _names(member) for entry in self._by_name.get(name, ())]
 
+    def _is_taken(self, known: Consumer | None, signal: Signal) -> bool:
+        """Whether another process, with another client id, has the place of a static member.
+
+        A broker's log names both by their instance id.
+        """
+        member = signal.member
+        if known is None or member.group_instance_id is None or not TRAITS[signal.source].is_broker:
+            return False
+        owner = self._by_id.get((member.group, member.member_id or ""))
+        return (
+            owner is not None
+            and owner is not known
+            and not owner.is_broker_only
+            and not known.is_broker_only
+            and owner.track.member.client_id != known.track.member.client_id
+        )
+
     def _replace_placeholder(self, consumer: Consumer | None, signal: Signal) -> Identity:
         """Return a new view's consumer; a placeholder makes room for the real member."""
         if consumer is None or not _is_placeholder(consumer, signal):
@@ -146,8 +163,13 @@ class MemberIndex:
         ]
         return others[0] if len(others) == 1 else None
 
-    def _correct(self, known: Consumer, view: MemberView, by_id: Consumer) -> Identity:
+    def _correct(
+        self, known: Consumer, view: MemberView, by_id: Consumer, signal: Signal
+    ) -> Identity:
         """Move a view, or merge its consumer, as its member id belongs to another consumer."""
+        if self._is_taken(known, signal):
+            self._remove_view(known, view)
+            return Identity(by_id)
         if view.has_member_id or len(known.views) == 1:
             if by_id.is_broker_only and not known.is_broker_only:
                 by_id, known = known, by_id

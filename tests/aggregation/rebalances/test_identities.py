@@ -4,9 +4,19 @@ from msgspec.structs import replace
 
 from aggregation.incidents.incidents import analyze
 from aggregation.rebalances.identities import unify_identities
+from aggregation.rebalances.rebalances import explain_rebalances
 from metrics.model.sample import Sample, Scope, format_time, parse_time
-from metrics.model.signals import SourceKind
-from tests.aggregation.rebalances.test_rebalances import START, A, B, C, records, round_of
+from metrics.model.signals import SignalKind, SourceKind
+from tests.aggregation.rebalances.test_rebalances import (
+    NEW,
+    START,
+    A,
+    B,
+    C,
+    records,
+    round_of,
+)
+from tests.metrics.given import raised, seen, signal
 
 WHOLE = records(*START, *round_of(2, 100.0, A, B, C))
 IDS = {"a": "tff9Ab8hTqGFJ8hMf6CtXw", "b": "2XSAlwd7QA6_62BoCDp_rg", "c": "lTAGqx7wRauM5t2XYWQF3w"}
@@ -133,3 +143,35 @@ def test_an_address_of_several_machines_is_none_of_them() -> None:
 
     for found in (relay, unify_identities([*beside, *of_b, *second])):
         assert {("a", "127.0.0.1"), ("a", "pod-b")} <= names(found)
+
+
+def test_removed_static_member_that_comes_back_under_another_client_id() -> None:
+    """A broker's log ends its episode with the assignment of the process that has its place."""
+    static = {"group_instance_id": "i", "host": "h"}
+    first = replace(A, client_id="d", origin="d", member_id="i-x", **static)
+    second = replace(A, client_id="e", origin="e", member_id="i-y", **static)
+    named = replace(A, client_id="i", origin="broker", group_instance_id="i", host="")
+    old, new = replace(named, member_id="i-x"), replace(named, member_id="i-y")
+    broker = SourceKind.BROKER_LOG
+    found = explain_rebalances(
+        records(
+            *round_of(1, 0.0, A, first, causes={"a": NEW, "d": NEW}),
+            seen(1.0, old, broker),
+            raised(3, 100.0, old, source=broker, reason="expired"),
+            *round_of(2, 100.0, A),
+            signal(SignalKind.JOIN, 110.0, new, source=broker),
+            *round_of(3, 110.0, A),
+            signal(SignalKind.SYNC, 110.5, new, source=broker, generation=3),
+            signal(SignalKind.JOIN, 110.6, second),
+            signal(SignalKind.SYNC, 110.7, second, generation=3),
+        ),
+        lambda _: 1000.0,
+        1000.0,
+    )
+
+    (_, removed, back) = found
+    assert removed.trigger.member is not None
+    assert removed.trigger.member.client_id == "d"
+    assert [sorted(each.round.generations) for each in found] == [[1], [2], [3]]
+    assert removed.member_seconds < 15
+    assert back.round.ended_at - back.round.started_at < 2

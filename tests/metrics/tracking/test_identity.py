@@ -726,3 +726,20 @@ class TestStreams:
         run(tracker, seen(2.0, called(T1, "x")))
 
         assert len(tracker.snapshot(3.0).instances) == 2
+
+
+def test_broker_log_follows_the_process_that_takes_the_place_of_a_static_member(
+    tracker: Tracker,
+) -> None:
+    """Both have the instance id in the broker's log; the later one has another client id."""
+    first, second = called(STATIC_LOG, "i-x"), called(STATIC_LOG, "i-y")
+    second = replace(second, client_id="c1b", origin="c1b.log")
+    by_broker = {id_: replace(BY_INSTANCE, member_id=id_) for id_ in ("i-x", "i-y")}
+    run(tracker, seen(1.0, first), seen(2.0, by_broker["i-x"], BROKER))
+    run(tracker, raised(3, 3.0, by_broker["i-x"], source=BROKER))
+    run(tracker, seen(4.0, by_broker["i-y"], BROKER), seen(5.0, second))
+
+    run(tracker, raised(1, 6.0, by_broker["i-y"], source=BROKER))
+
+    found = {row.client_id: int(row.status) for row in tracker.snapshot(7.0).consumers}
+    assert found == {"c1": 3, "c1b": 1}
