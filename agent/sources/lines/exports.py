@@ -28,12 +28,26 @@ from agent.sources.lines.envelope import Unwrapper, date_line
 from agent.sources.lines.line_order import HEAD_LINES, LineOrder
 from agent.sources.lines.log_file import UTF_16
 from agent.sources.lines.record_dumps import Split
-from agent.sources.lines.tied_order import find_direction, order_entries, split_entries
+from agent.sources.lines.tied_order import (
+    Entry,
+    find_direction,
+    has_ties,
+    order_entries,
+    split_entries,
+)
 from agent.sources.lines.timestamps import TimestampReader
 from agent.sources.lines.wrapped_lines import find_wrapping, join_wrapped
 
 Block = tuple[bytes, float]
 Blocks = Iterator[Block]
+Note = Callable[[str], None]
+"""Takes a sentence for the user."""
+
+UNKNOWN_ORDER = (
+    "entries of one second in an order that they do not show: if the log was exported with its "
+    "newest entry first, causes and ends may be inverted; export it with the oldest first, or with "
+    "milliseconds"
+)
 
 _TAIL_HEADER = re.compile(rb"(?m)^==> ([\w./-]{1,255}\.(?:log|out|txt|err|json)) <==\r?$")
 _ENTITY = re.compile(rb"&(?:#39|#x27|quot|apos|gt|lt);")
@@ -82,9 +96,13 @@ _REVERSED_MAX_BYTES = 512 << 20
 """Longest newest-first file; a longer one is read as it is."""
 
 
-def normalise(blocks: Blocks, timezone: str | None) -> Blocks:
+def _ignore(_note: str) -> None:
+    pass
+
+
+def normalise(blocks: Blocks, timezone: str | None, note: Note = _ignore) -> Blocks:
     """Yield the blocks of a recording as lines in the order of time, in UTF-8."""
-    yield from _in_order(_as_plain_text(blocks), timezone)
+    yield from _in_order(_as_plain_text(blocks), timezone, note)
 
 
 def _as_plain_text(blocks: Blocks) -> Blocks:
@@ -257,7 +275,7 @@ def _named_by_header(blocks: Blocks) -> Blocks:
         yield name + carry, arrival_at
 
 
-def _in_order(blocks: Blocks, timezone: str | None) -> Blocks:
+def _in_order(blocks: Blocks, timezone: str | None, note: Note) -> Blocks:
     order = LineOrder(timezone)
     head: list[Block] = []
     size, split = 0, None
@@ -276,21 +294,37 @@ def _in_order(blocks: Blocks, timezone: str | None) -> Blocks:
         yield from head
         raise
     if split is not None:
-        yield from _lines_of_document(split, head, blocks, timezone)
+        yield from _lines_of_document(split, head, blocks, timezone, note)
         return
-    if order.is_backward or _has_ties_backward(head, order, timezone):
+    is_tied_backward = _has_ties_backward(head, order, timezone, note)
+    if order.is_backward or is_tied_backward:
         yield from _reorder(head, blocks, timezone, is_backward=order.is_backward)
         return
     yield from head
     yield from blocks
 
 
-def _has_ties_backward(head: list[Block], order: LineOrder, timezone: str | None) -> bool:
+def _has_ties_backward(
+    head: list[Block], order: LineOrder, timezone: str | None, note: Note
+) -> bool:
     """Return whether the entries of one time run backwards in a log that else does not."""
     if not order.has_ties:
         return False
     lines = b"".join(data for data, _ in head).split(b"\n", _TIED_LINES)[:_TIED_LINES]
-    return find_direction(split_entries(lines, timezone, head[-1][1])) < 0
+    entries = split_entries(lines, timezone, head[-1][1])
+    _note_order(entries, order, note)
+    return find_direction(entries) < 0
+
+
+def _note_order(entries: list[Entry], order: LineOrder, note: Note) -> None:
+    """Note that nothing shows the order of entries of one time, where it is in doubt.
+
+    That is a log of one time, and one with its newest entry first: a store that sorts by time may
+    return entries of one time in either order.
+    """
+    is_in_doubt = order.is_backward or order.is_moment
+    if is_in_doubt and has_ties(entries) and not find_direction(entries):
+        note(UNKNOWN_ORDER)
 
 
 def find_first_time(head: bytes, arrival_at: float) -> float | None:
@@ -324,18 +358,25 @@ def order_text(text: bytes, timezone: str | None, arrival_at: float, *, is_backw
 
 
 def order_lines(
-    lines: list[bytes], timezone: str | None, arrival_at: float, *, order: LineOrder
+    lines: list[bytes],
+    timezone: str | None,
+    arrival_at: float,
+    *,
+    order: LineOrder,
+    note: Note = _ignore,
 ) -> list[bytes]:
     """Return the entries of a document, one a line, with the oldest first."""
     if not (order.is_backward or order.has_ties):
         return lines
     entries = split_entries(lines, timezone, arrival_at, is_each=True)
+    if order.has_ties:
+        _note_order(entries, order, note)
     ordered = order_entries(entries, is_backward=order.is_backward)
     return [line for _, entry in ordered for line in entry]
 
 
 def _lines_of_document(
-    split: Split, head: list[Block], blocks: Blocks, timezone: str | None
+    split: Split, head: list[Block], blocks: Blocks, timezone: str | None, note: Note
 ) -> Blocks:
     """Yield the entries of a document, one a line, in the order of time."""
     pieces, arrival_at = [data for data, _ in head], head[-1][1]
@@ -351,4 +392,5 @@ def _lines_of_document(
     order = LineOrder(timezone)
     order.feed(b"".join(lines[:HEAD_LINES]), arrival_at)
     order.end(arrival_at)
-    yield b"".join(order_lines(lines, timezone, arrival_at, order=order)), arrival_at
+    ordered = order_lines(lines, timezone, arrival_at, order=order, note=note)
+    yield b"".join(ordered), arrival_at

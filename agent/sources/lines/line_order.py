@@ -88,6 +88,11 @@ class LineOrder:
         return self._is_whole and self._count > 1
 
     @property
+    def is_moment(self) -> bool:
+        """Whether all of its times are equal."""
+        return self._count > 1 and not (self._back or self._ahead)
+
+    @property
     def is_doubtful(self) -> bool:
         """Whether its times so far are before those at its begin: it may run backwards."""
         gain_s = self._first_at - self._last_at

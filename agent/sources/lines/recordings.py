@@ -52,6 +52,10 @@ def fail(error: SourceError) -> None:
     raise error
 
 
+def _drop(_note: str) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class Rotation:
     """A file's place in its rotated set: the stream's path, and a sort key, oldest first."""
@@ -73,19 +77,22 @@ class Recording:
         return any(map(_is_pipe, self.files))
 
     def blocks(
-        self, failed: Failed = fail, timezone: str | None = None
+        self,
+        failed: Failed = fail,
+        timezone: str | None = None,
+        note: Callable[[str], None] = _drop,
     ) -> Iterator[tuple[bytes, float]]:
         """Yield pieces with their arrival time: the file's last change.
 
         ``failed`` takes the SourceError of an unreadable or damaged file; if it does not raise, the
-        other files follow.
+        other files follow. ``note`` takes sentences on the order of the entries.
         """
         from agent.sources.lines.exports import normalise  # noqa: PLC0415 - for replay alone
 
         for path in self.files:
             arrival_at = None
             try:
-                for data, arrival_at in normalise(_blocks(path), timezone):
+                for data, arrival_at in normalise(_blocks(path), timezone, note):
                     yield data, arrival_at
             except SourceError as error:
                 failed(error)

@@ -36,7 +36,7 @@ def read_log(
 ) -> ReplayStream:
     """Yield the signals of a log, and a tick at its end; report the faults by ``diagnose``."""
     head, ends = _Head(), LogEnd()
-    blocks = ends.follow(head.follow(_read_blocks(recording, options)))
+    blocks = ends.follow(head.follow(_read_blocks(recording, options, head.note)))
     yield from order_by_time(parser, blocks, is_growing=recording.is_pipe)
     if (end_at := ends.find_time(parser)) is not None:
         yield Tick(end_at)
@@ -48,7 +48,7 @@ def read_events(
 ) -> Iterator[ParsedLine]:
     """Yield a log's lines that a rule matches, and one without an event for the time of its end."""
     head, ends = _Head(), LogEnd()
-    blocks = ends.follow(head.follow(_read_blocks(recording, options)))
+    blocks = ends.follow(head.follow(_read_blocks(recording, options, head.note)))
     for data, arrival_at in blocks:
         yield from (line for line in parser.lines(data, arrival_at) if line.event is not None)
     if parser.pending:  # a last line without its newline
@@ -63,6 +63,12 @@ class _Head:
 
     def __init__(self) -> None:
         self._sample = bytearray()
+        self._notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        """Keep a sentence on the order of the log, which counts if a client's lines were read."""
+        if text not in self._notes:
+            self._notes.append(text)
 
     def follow(self, blocks: Iterator[tuple[bytes, float]]) -> Iterator[tuple[bytes, float]]:
         for data, arrival_at in blocks:
@@ -73,13 +79,16 @@ class _Head:
     def report(
         self, recording: Recording, parser: LineParser, options: ReplayOptions, diagnose: Diagnose
     ) -> None:
-        for note in diagnose(bytes(self._sample), parser):
+        notes = self._notes if parser.counts.events > 1 else ()
+        for note in (*diagnose(bytes(self._sample), parser), *notes):
             options.on_note(f"{recording.stream}: {note}")
 
 
-def _read_blocks(recording: Recording, options: ReplayOptions) -> Iterator[tuple[bytes, float]]:
+def _read_blocks(
+    recording: Recording, options: ReplayOptions, note: Callable[[str], None] = lambda _note: None
+) -> Iterator[tuple[bytes, float]]:
     done = 0
-    for data, arrival_at in recording.blocks(options.on_unreadable, options.timezone):
+    for data, arrival_at in recording.blocks(options.on_unreadable, options.timezone, note):
         yield data, arrival_at
         done += len(data)
         options.on_progress(recording.stream, done)

@@ -15,10 +15,19 @@ from agent.sources.lines.envelope import LogEntry, Unwrapper, date_line
 from agent.sources.lines.timestamps import TimestampReader
 
 _STEPS = (
-    r"\(Re-\)joining group|Request joining group|Revok(?:e|ing) previously|\bjoining group",
-    r"(?:Successfully j|\bJ|\bj)oined group(?! at)|Finished assignment|\bjoined, balancing",
-    r"(?:Successfully s|\bs)ynced",
-    r"Joined group at|(?:Adding|Setting) newly assigned|Notifying assignor|new group session begun",
+    (
+        r"\(Re-\)joining group|Request joining group|Revok(?:e|ing) previously|\bjoining group"
+        r"|\bentering loop for consumer group|is rebalancing, re-joining|this member, re-joining"
+    ),
+    (
+        r"(?:Successfully j|\bJ|\bj)oined group(?! at)|Finished assignment|\bjoined, balancing"
+        r"|Consumer has joined the group"
+    ),
+    r"(?:Successfully s|\bs)ynced|\bsync group finished",
+    (
+        r"Joined group at|(?:Adding|Setting) newly assigned|Notifying assignor"
+        r"|new group session begun|\bsubscribed to topics and partitions: map"
+    ),
 )
 """Texts of a round, in the order in which a member prints them."""
 _STEP = re.compile("|".join(f"(?P<s{number}>{step})" for number, step in enumerate(_STEPS)))
@@ -26,6 +35,8 @@ _CHAIN = re.compile(r"(?:from |state:? )(\w[\w-]{0,32}) (?:to|->) (\w[\w-]{0,32}
 """Change of a state: Kafka Streams' and librdkafka's."""
 _GENERATION = re.compile(r"[Gg]eneration\D{0,25}?(-?\d{1,10})\b", re.ASCII)
 _CLIENT = re.compile(r"clientId=([^,\]]{1,256})|(\S{1,256}#consumer-\d{1,6})", re.ASCII)
+_OF_GROUP = re.compile(r"[Gg]roup|Consumer|#consumer-|\brebalanc")
+"""Words of a client, whose order counts."""
 _LEAST, _CLEAR = 2, 2
 """Signs that decide; more than twice as many as of the opposite."""
 _LINES = 2_000
@@ -75,6 +86,20 @@ def find_direction(entries: list[Entry]) -> int:
     if ahead >= _LEAST and ahead > _CLEAR * back:
         return 1
     return -1 if back >= _LEAST and back > _CLEAR * ahead else 0
+
+
+def has_ties(entries: list[Entry]) -> bool:
+    """Return whether two entries of a client that follow each other have one time."""
+    unwrapper = Unwrapper(None)
+    last_at: float | None = None
+    for at, lines in entries[:_LINES]:
+        for entry in unwrapper.unwrap(lines[0], at or 0.0) if at is not None else ():
+            if _OF_GROUP.search(entry.text) is None:
+                continue
+            if at == last_at:
+                return True
+            last_at = at
+    return False
 
 
 def _member_of(entry: LogEntry) -> tuple[str, str]:

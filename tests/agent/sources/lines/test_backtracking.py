@@ -1,12 +1,16 @@
 """Rules of users: an expression that would stop the agent is refused."""
 
+import importlib
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from agent.errors import DialectError
 from agent.sources.lines.backtracking import bound_cost
 from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.lines.first_characters import first_of_all
 
 COSTLY = [
     "(a+)+$",
@@ -111,3 +115,34 @@ def test_rule_of_a_user_with_several_parts_is_read() -> None:
     assert [event.captures for event in events if event is not None] == [
         {"client_id": "c", "group": "g", "member_id": "c-1"}
     ]
+
+
+def find_unbounded(items: Any, *, is_end: bool = True) -> Iterator[Any]:
+    """Yield the bodies of the repeats without a limit, with text behind them that may lack."""
+    for number, (kind, value) in enumerate(items):
+        name, is_last = str(kind), is_end and number + 1 == len(items)
+        if name in {"MAX_REPEAT", "MIN_REPEAT"}:
+            if str(value[1]) == "MAXREPEAT" and not is_last:
+                yield value[2]
+            yield from find_unbounded(value[2], is_end=False)
+        elif name in {"SUBPATTERN", "ATOMIC_GROUP"}:
+            inner = value[-1] if name == "SUBPATTERN" else value
+            yield from find_unbounded(inner, is_end=is_last)
+        elif name == "BRANCH":
+            for part in value[1]:
+                yield from find_unbounded(part, is_end=is_last)
+
+
+def test_search_for_a_fixed_begin_does_not_run_over_it_without_a_limit() -> None:
+    """A line of such begins would cost the square of its length, from each of them to its end."""
+    parser = importlib.import_module("re._parser")
+    searched = []
+    for matcher in choose_dialects("auto").matchers:
+        begin = set(matcher.head.encode())
+        if begin and all(each.prefix.pattern == matcher.head for each in matcher.prefixes):
+            searched.append(matcher.family)
+            for finder in matcher.finders:
+                for body in find_unbounded(parser.parse(finder.pattern, finder.flags)):
+                    assert not begin <= first_of_all(body)[0], finder.pattern
+
+    assert "sarama" in searched

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.sources.lines.exports import UNKNOWN_ORDER, normalise
 from agent.sources.lines.tied_order import find_direction, split_entries
 from tests.agent.sources.lines.test_envelopes_of_recordings import GOLDEN, iso, rows, summarise
 
@@ -25,7 +26,9 @@ RECORDINGS = (
     "kafka-python-2.2-3.0",
     "kafka-streams-2.6-4.3@4.4.0",
     "librdkafka",
+    "kafka-go-0.4@0.4.51",
 )
+SHORT = (*RECORDINGS, "kafkajs-1-2", "kafka-connect-3.0-4.3@4.4.0", "sarama-1.40-1.61")
 FRACTION = re.compile(r"(\d\d:\d\d:\d\d|\|1\d{9})[.,]\d+")
 Line = tuple[datetime, str]
 
@@ -88,3 +91,40 @@ def test_order_of_writing_is_never_taken_for_the_opposite(recording: str) -> Non
 
         assert find_direction(entries) >= 0
         assert find_direction(entries[::-1]) <= 0
+
+
+def find_notes(text: str) -> list[str]:
+    notes: list[str] = []
+    list(normalise(iter([(text.encode(), 1_796_000_000.0)]), "UTC", notes.append))
+    return notes
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("recording", SHORT)
+def test_log_of_one_second_is_in_order_or_has_a_hint(
+    recording: str, form: str, tmp_path: Path
+) -> None:
+    """Also where only the begin of that second is exported."""
+    for end in (None, 4, 3, 2):
+        lines = in_one_second(record(recording))[:end]
+        written = FORMS[form](lines[::-1])
+        wanted = summarise(FORMS[form](lines), tmp_path / "bare.log")
+
+        is_equal = summarise(written, tmp_path / "app.log") == wanted
+        assert is_equal or UNKNOWN_ORDER in find_notes(written)
+
+
+@pytest.mark.parametrize("recording", RECORDINGS)
+def test_log_of_whole_seconds_that_shows_its_order_has_no_hint(recording: str) -> None:
+    for order in (list, *ORDERS.values()):
+        assert not find_notes(FORMS["lines"](order(record(recording))))
+
+
+def test_newest_first_of_whole_seconds_without_a_sign_has_a_hint() -> None:
+    """A store that sorts by time may return entries of one time as they were written."""
+    texts = [("10:00:05", "left"), ("10:00:03", "leaves"), ("10:00:03", "stays"), ("10:00:01", "a")]
+    log = "".join(f"2026-11-20 {at} INFO group pay: member {text}\n" for at, text in texts)
+
+    assert find_notes(log) == [UNKNOWN_ORDER]
+    assert not find_notes("\n".join(log.splitlines()[::-1]))
+    assert not find_notes(log.replace("group pay: member", "order"))
