@@ -2,7 +2,9 @@
 
 import time
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -345,6 +347,29 @@ def test_whole_group_stops(lab: Lab, tmp_path: Path) -> None:
         for member in members.values():
             member.close()
         assert shown_after(url, group, time.time()) == ("member_left", ["m1", "m2", "m3"])
+
+
+@pytest.mark.field
+def test_whole_group_is_killed(lab: Lab, tmp_path: Path) -> None:
+    """Nobody is left who could rebalance: the ends of their connections show it."""
+    long = {"session_timeout_ms": "15000", "max_poll_interval_ms": "60000"}
+    with live_group(lab, tmp_path) as (group, url):
+        names = ("m1", "m2", "m3")
+        members = {name: group.start(name, **long) for name in names}
+        group.settle(members, PARTITIONS)
+        killed = [member.kill() for member in members.values()]
+
+        incident = until(lambda: _find_expiry(url, group), "incident of the killed members")
+
+        assert {each["client_id"] for each in incident["members"]} == {*names}
+        began = datetime.fromisoformat(incident["started_at"]).timestamp()
+        assert began == pytest.approx(min(killed) + 15.0, abs=4.0)
+        assert (incident["rebalances"], incident["ongoing"]) == ([], False)
+
+
+def _find_expiry(url: str, group: LiveGroup) -> dict[str, Any] | None:
+    found: list[dict[str, Any]] = ask(url, "incidents", group=group.group)
+    return next((each for each in found if each["kind"] == "session_expired"), None)
 
 
 @pytest.mark.field
