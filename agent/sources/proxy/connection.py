@@ -5,6 +5,7 @@ Theory of operation. Bytes pass on at once; the decoder's share waits for idle t
 """
 
 import logging
+import select
 import ssl
 from collections import Counter
 from collections.abc import Callable
@@ -99,12 +100,13 @@ class ProxiedConnection:
         if self.closed:
             return
         self.closed = True
+        by_client = self._requests.ended or _has_ended(self._client.fd)
         for relay in (self._requests, self._responses):
             relay.close()
         for endpoint in (self._client, self._broker):
             self._loop.watch(endpoint.fd, 0, self._advance)
             endpoint.close()
-        self.decode_queue.end(self.decoder, by_client=self._requests.ended)
+        self.decode_queue.end(self.decoder, by_client=by_client)
         self.forwarder.close()
         self._client_ready = self._broker_ready = _do_nothing  # else it would wait for gc
 
@@ -195,3 +197,13 @@ class ProxiedConnection:
 
 def _do_nothing() -> None:
     """Do nothing: a placeholder for callbacks after the end."""
+
+
+def _has_ended(fd: int) -> bool:
+    """Check that a socket's peer has ended or reset the connection."""
+    poll = select.poll()
+    poll.register(fd, _ENDS)
+    return bool(poll.poll(0))
+
+
+_ENDS = select.POLLRDHUP | select.POLLHUP | select.POLLERR

@@ -797,9 +797,10 @@ def test_the_end_of_a_side_is_passed_on() -> None:
     on_stage(test)
 
 
+@pytest.mark.parametrize("is_reset", [True, False])
 @pytest.mark.parametrize("by_client", [True, False])
 def test_who_ends_the_last_connection_of_a_member_is_known(
-    monkeypatch: pytest.MonkeyPatch, *, by_client: bool
+    monkeypatch: pytest.MonkeyPatch, *, by_client: bool, is_reset: bool
 ) -> None:
     monkeypatch.setattr("agent.wire.members.disconnects.RECONNECT_S", 0.0)
 
@@ -809,7 +810,11 @@ def test_who_ends_the_last_connection_of_a_member_is_known(
         await exchange(client, broker, request(HEARTBEAT, 2, 1, "c", **beat))
         await exchange(broker, client, answer(HEARTBEAT, 2, 1, error_code=0))
         await until(lambda: bool(stage.signals))
-        (client if by_client else broker).writer.close()
+        ends = (client if by_client else broker).writer
+        if is_reset:  # as of a process that is killed with unread bytes
+            sock = ends.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        ends.close()
         await until(lambda: bool(stage.ended))
 
         assert stage.ended == [not by_client]
