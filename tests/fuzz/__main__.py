@@ -19,9 +19,10 @@ _CORPUS = Path(__file__).parent / "corpus"
 _FOUND = Path(".cache/fuzz")
 _LENGTHS = {2_048: 10, 256: 90}
 """Percent of the runs by the longest input in bytes: short ones, of a few steps, are far faster."""
-# The slowest inputs take some milliseconds. What one costs in memory is seen as growth: Python and
-# the instrumented code take 100 MiB.
-_FLAGS = ("-timeout=10", "-rss_limit_mb=300", "-print_final_stats=1")
+# The slowest inputs take some milliseconds, but the first one of a kind loads its layouts, and time
+# is the wall's: a process of low priority waits. What an input costs in memory is seen as growth:
+# Python and the instrumented code take 100 MiB.
+_FLAGS = ("-timeout=60", "-rss_limit_mb=300", "-print_final_stats=1")
 _EXECUTED = re.compile(r"stat::number_of_executed_units:\s+(\d+)")
 _SO_FAR = re.compile(r"#(\d+)\s")
 _TOLD_S = 20.0
