@@ -324,6 +324,7 @@ def test_the_page_and_the_api_show_how_each_source_fares() -> None:
             "unparsed": 1,
             "errors": {"<b>": 3},
             "files": None,
+            "clocks": [],
         }
     ]
 

@@ -52,9 +52,9 @@ def test_batches_that_come_twice_are_there_once_and_small_files_merged(
     }
 
 
+@pytest.mark.field  # up to 15 minutes beside others
 @pytest.mark.parametrize(
-    ("kind", "stored_in"),
-    [("delta", "file://{}/lake"), pytest.param("iceberg", "lake.kafka", marks=pytest.mark.field)],
+    ("kind", "stored_in"), [("delta", "file://{}/lake"), ("iceberg", "lake.kafka")]
 )
 @pytest.mark.timeout(2000)
 def test_reader_during_a_report_never_misses_a_day_at_a_url_or_in_a_catalog(
