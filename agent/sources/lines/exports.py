@@ -72,7 +72,8 @@ _PRINTED_COLOUR = re.compile(
 _ESCAPED_END = re.compile(rb"\\n(?:\[?(?:19|20)\d\d-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d)")
 # the Common Event Format: seven fields, then keys and values, in which a backslash is before =
 _CEF = re.compile(
-    rb"(?m)^(?:(?P<head>[^\n|]{0,128}?)(?P<host>[\w.-]{1,253}) )?CEF:\d\|(?:[^|\\\n]|\\.){0,1024}"
+    rb"(?m)^(?=[^\n]{0,384}CEF:\d\|)"
+    rb"(?:(?P<head>[^\n|]{0,128}?)(?P<host>[\w.-]{1,253}) )?CEF:\d\|(?:[^|\\\n]|\\.){0,1024}"
     rb"(?:\|(?:[^|\\\n]|\\.){0,1024}){5}\|(?P<fields>[^\n]*)"
 )
 _CEF_VALUE = rb"=((?:[^\\\n=]|\\[^\n])*)(?=\s[\w.\[\]-]{1,64}=|\r?$)"
