@@ -10,7 +10,8 @@ https://github.com/unjs/consola/blob/v3.4.2/src/reporters/fancy.ts
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from agent.sources.lines.colours import strip_colours
 
@@ -28,6 +29,7 @@ _EMPTY = "empty"
 _LISTED_HEAD = re.compile(
     rf"(?m)^\[?[\d:./ T-]{{4,32}}Z?\]?  {_LEVEL}  \S.*\n(?:[#!@*E] |  )[A-Za-z_][\w.-]{{0,63}}\s*: "
 )
+_MAY_BE_LISTED = re.compile(r"[ \[\d]")
 _MARGIN_TIME = r"\s{2,256}(?:[\w:@./-]{1,64} )?(\d{1,2}:\d\d:\d\d(?: [AP]M)?)\s{0,8}"
 _MARGIN = re.compile(rf"(\s?\S.{{0,8192}}?){_MARGIN_TIME}")
 _MARGIN_HEAD = re.compile(rf"(?m)^(?:[^\x00-\x7f]| [A-Z]{{4,5}}) .*{_MARGIN_TIME}$")
@@ -35,42 +37,82 @@ _LEAST = 2
 _RECORD_LINES = 256
 
 
+@dataclass(frozen=True, slots=True)
+class Console:
+    """A console's records: the lines below a message, and the fields in them."""
+
+    name: str
+    sign: re.Pattern[str]
+    """Found in `_LEAST` places of a console's text."""
+    below: re.Pattern[str] | None = None
+    """None: a record is one line."""
+    field: re.Pattern[str] = _TREE
+
+    def join(self, lines: Sequence[bytes]) -> bytes:
+        """Return whole records as one line each."""
+        return "".join(f"{line}\n" for line in self._join(map(_decode, lines))).encode()
+
+    def find_last(self, lines: Sequence[bytes]) -> int:
+        """Return the place of the last record: the next line may still belong to it."""
+        if self.below is None:
+            return len(lines)
+        last = max(0, len(lines) - 1)
+        least = max(0, len(lines) - _RECORD_LINES)
+        while last > least and self.below.match(_decode(lines[last])) is not None:
+            last -= 1
+        return last
+
+    def _join(self, lines: Iterator[str]) -> Iterator[str]:
+        record: list[str] = []
+        for line in lines:
+            if self.below is None:
+                yield _put_time_first(line)
+            elif record and len(record) < _RECORD_LINES and self.below.match(line) is not None:
+                record.append(line)
+            else:
+                yield from [_render(record, self.field)] if record else []
+                record = [line]
+        yield from [_render(record, self.field)] if record else []
+
+
+CONSOLES = (
+    Console("tree", re.compile(rf"(?m)^{_TREE.pattern}"), _OF_TREE, _TREE),
+    Console("listed", _LISTED_HEAD, _OF_LISTED, _LISTED),
+    Console("margin", _MARGIN_HEAD),
+)
+
+
+def count_signs(head: bytes) -> list[int]:
+    """Return how often the sign of each of the consoles is found in a text."""
+    text = strip_colours(head.decode(errors="replace"))
+    if text.isascii() and "\n " not in text and _MAY_BE_LISTED.match(text) is None:
+        return [0] * len(CONSOLES)
+    return [len(console.sign.findall(text)) for console in CONSOLES]
+
+
+def choose_console(counts: Sequence[int]) -> Console | None:
+    """Return the console that so many signs show; None: another text."""
+    found = zip(CONSOLES, counts, strict=True)
+    return next((console for console, count in found if count >= _LEAST), None)
+
+
 def find_console(head: bytes) -> Callable[[Blocks], Blocks] | None:
     """Return the change that makes a line of each record; None for any other text."""
-    text = strip_colours(head.decode(errors="replace"))
-    if sum(_TREE.match(line) is not None for line in text.splitlines()) >= _LEAST:
-        return lambda blocks: _join(blocks, _OF_TREE, _TREE)
-    if len(_LISTED_HEAD.findall(text)) >= _LEAST:
-        return lambda blocks: _join(blocks, _OF_LISTED, _LISTED)
-    if len(_MARGIN_HEAD.findall(text)) >= _LEAST:
-        return _put_times_first
-    return None
+    console = choose_console(count_signs(head))
+    return None if console is None else lambda blocks: _join_blocks(blocks, console)
 
 
-def _join(blocks: Blocks, below: re.Pattern[str], field: re.Pattern[str]) -> Blocks:
-    """Yield a line for each record; a record ends with the next line that is not below it."""
-    record: list[str] = []
-    for lines, arrival_at in _split(blocks):
-        joined: list[str] = []
-        for line in lines:
-            if record and len(record) < _RECORD_LINES and below.match(line) is not None:
-                record.append(line)
-                continue
-            joined += [_render(record, field)] if record else []
-            record = [line]
-        yield "".join(f"{line}\n" for line in joined).encode(), arrival_at
-    if record:
-        yield f"{_render(record, field)}\n".encode(), arrival_at
-
-
-def _split(blocks: Blocks) -> Iterator[tuple[list[str], float]]:
-    """Yield the whole lines of each block, without colours."""
-    carry, arrival_at = b"", 0.0
+def _join_blocks(blocks: Blocks, console: Console) -> Blocks:
+    held, carry, arrival_at = list[bytes](), b"", 0.0
     for data, arrival_at in blocks:
         *lines, carry = (carry + data).split(b"\n")
-        yield [_decode(line) for line in lines], arrival_at
-    if carry:
-        yield [_decode(carry)], arrival_at
+        held += lines
+        last = console.find_last(held)
+        yield console.join(held[:last]), arrival_at
+        del held[:last]
+    held += [carry] if carry else []
+    if held:
+        yield console.join(held), arrival_at
 
 
 def _decode(line: bytes) -> str:
@@ -94,8 +136,6 @@ def _render(record: list[str], field: re.Pattern[str]) -> str:
     return " ".join((*message, *pairs))
 
 
-def _put_times_first(blocks: Blocks) -> Blocks:
-    for lines, arrival_at in _split(blocks):
-        found = ((line, _MARGIN.fullmatch(line)) for line in lines)
-        texts = (line if hit is None else f"{hit[2]} {hit[1]}" for line, hit in found)
-        yield "".join(f"{text}\n" for text in texts).encode(), arrival_at
+def _put_time_first(line: str) -> str:
+    found = _MARGIN.fullmatch(line)
+    return line if found is None else f"{found[2]} {found[1]}"

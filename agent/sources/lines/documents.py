@@ -24,7 +24,7 @@ from agent.sources.lines.record_dumps import (
     split_verbose,
     split_xml,
 )
-from agent.sources.lines.tables import find_named_table, find_table
+from agent.sources.lines.tables import find_named_table, find_names, find_table
 
 FindEnd = Callable[[bytes], int]
 """Returns the place behind the last whole entry of a text."""
@@ -45,6 +45,8 @@ _FAULTS_MAX = 200
 """Broken objects; with more of them, the text is read by lines: each costs a search of it all."""
 _RECORD = re.compile(rb"(?m)^LogRecord #\d")
 _SCOPE = re.compile(rb"(?m)^(?:\S{10,40}\t\w{4,8}\t)?ResourceLog #\d+\s*$")
+_ROW_OF_NAMES = re.compile(rb'(?:"[^"\n]{1,64}"[,;\t]){1,64}"[^"\n]{1,64}"\r?\n')
+_XML_END = re.compile(rb"</(?:(?:log4j:)?[Ee]vent|record)>\s*")
 _STRINGS = re.compile(
     rb'(?:\{\s*"\w{1,64}"\s?:\s*)?\[\s*"(?:[^"\\\n]|\\.){0,4096}"\s*,\s*"(?:[^"\\\n]|\\.)*"\s*[,\]]'
 )
@@ -241,6 +243,11 @@ def _last_start(pattern: re.Pattern[bytes], data: bytes) -> int:
     return max((found.start() for found in pattern.finditer(data)), default=0)
 
 
+def _find_xml_end(data: bytes) -> int:
+    """Return the place behind the last whole entry of a layout in XML."""
+    return max((found.end() for found in _XML_END.finditer(data)), default=0)
+
+
 TABLE = "table"
 _GROWING: dict[str, tuple[Split, FindEnd]] = {
     "json": (split_json, find_json_end),
@@ -249,6 +256,7 @@ _GROWING: dict[str, tuple[Split, FindEnd]] = {
     "yaml": (split_yaml, _find_yaml_end),
     "collector": (split_collector, _find_scope_end),
     "ruby": (split_ruby, _find_ruby_end),
+    "xml": (split_xml, _find_xml_end),
 }
 
 
@@ -273,7 +281,18 @@ def name_growing(head: bytes) -> str | None:
     """Return the name of a form that can be cut while it grows; None for any other text."""
     split = split_json if _AWS_LINE.match(head) is not None else find_form(head)
     named = (name for name, (each, _) in _GROWING.items() if each is split)
-    return next(named, TABLE if find_named_table(head) is not None else None)
+    return next(named, TABLE if isinstance(split, partial) else None)
+
+
+def find_table_names(head: bytes) -> tuple[bytes, bytes] | None:
+    """Return the row of names of a table, and its other rows; None for any other text.
+
+    Where no row has names that are known, the cells show them.
+    """
+    if find_named_table(head) is not None:
+        names, newline, rows = head.partition(b"\n")
+        return names + newline, rows
+    return find_names(head)
 
 
 def is_begun(head: bytes) -> bool:
@@ -283,14 +302,12 @@ def is_begun(head: bytes) -> bool:
         (head.startswith(b"---\n") and head.count(b"\n---\n") == 0)
         or (_SCOPE.search(head) is not None and _RECORD.search(head) is None)
         or find_named_table((names + newline) * 2) is not None
+        or (head.count(b"\n") == 1 and find_names(head * 2) is not None)
+        or _ROW_OF_NAMES.fullmatch(head) is not None
     )
 
 
 def find_finished(head: bytes) -> Split | None:
-    """Return the splitter of an export that a program writes at once; None for any other text.
-
-    The layouts in XML that applications log with are read by lines.
-    """
+    """Return the splitter of an export that a program writes at once; None for any other text."""
     split = find_form(head)
-    is_export = split is not None and split is not split_xml and not isinstance(split, partial)
-    return split if is_export else None
+    return None if isinstance(split, partial) else split

@@ -7,12 +7,8 @@ that runs backwards is held until its end and reversed entry by entry. Any other
 unchanged, block by block.
 """
 
-import base64
 import codecs
-import json
-import re
 from collections.abc import Callable, Iterator
-from html import unescape
 from itertools import chain
 
 from agent.errors import SourceError
@@ -22,6 +18,12 @@ from agent.sources.lines.copied_margins import (
     find_words_above,
     has_fences,
     remove_fences,
+)
+from agent.sources.lines.copied_text import (
+    COPIES,
+    has_tail_header,
+    is_ended_by_returns,
+    name_by_header,
 )
 from agent.sources.lines.documents import find_form, to_lines
 from agent.sources.lines.envelope import Unwrapper, date_line
@@ -49,45 +51,6 @@ UNKNOWN_ORDER = (
     "milliseconds"
 )
 
-_TAIL_HEADER = re.compile(rb"(?m)^==> ([\w./-]{1,255}\.(?:log|out|txt|err|json)) <==\r?$")
-_ENTITY = re.compile(rb"&(?:#39|#x27|quot|apos|gt|lt);")
-_BREAK = re.compile(rb"<br ?/?>\r?\n?", re.IGNORECASE)
-_TAG = re.compile(rb"</?(?:br|pre|code|p|div|body|html)(?: [^<>\n]{0,256})?/?>", re.IGNORECASE)
-"""Tags of a page around a log and its lines."""
-_XML = re.compile(
-    rb"\s{0,64}<(?!(?:!DOCTYPE html|html|body|pre|div|p|table|tbody|tr|td)\b)", re.IGNORECASE
-)
-"""An XML layout: its reader decodes its entities. The entities of a page are replaced here."""
-_MARKED = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=\[?(?:19|20)\d\d-\d\d-)")
-_MARKS = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=[\[\d])|[ \t]*(?:`{1,3}|\*\*| \|)[ \t\r]*$")
-"""Marks of a chat and of Markdown around a line."""
-_PRINTED_COLOURS = re.compile(
-    rb"\x1b\[01;31m\x1b\[K|(?:\^\[|ESC)\[|(?<!\x1b)(?<!\\u001[bB])\[0(?:;39)?m(?!\])"
-)
-"""Colours within the text, as grep sets them, also with a printed or lost escape character."""
-_PRINTED_COLOUR = re.compile(
-    rb"(?:\x1b|\\u001[bB]|\^\[|ESC)\[(?:\d{0,3}(?:;\d{1,3}){0,5}m|K)"
-    rb"|\[(?:\d{1,3}(?:;\d{1,3}){0,5}m(?!\])|m(?=\[K)|K)"
-)
-_ESCAPED_END = re.compile(rb"\\n(?:\[?(?:19|20)\d\d-\d\d-\d\d[T ]|\[?\d\d:\d\d:\d\d)")
-# the Common Event Format: seven fields, then keys and values, in which a backslash is before =
-_CEF = re.compile(
-    rb"(?m)^(?=[^\n]{0,384}CEF:\d\|)"
-    rb"(?:(?P<head>[^\n|]{0,128}?)(?P<host>[\w.-]{1,253}) )?CEF:\d\|(?:[^|\\\n]|\\.){0,1024}"
-    rb"(?:\|(?:[^|\\\n]|\\.){0,1024}){5}\|(?P<fields>[^\n]*)"
-)
-_CEF_VALUE = rb"=((?:[^\\\n=]|\\[^\n])*)(?=\s[\w.\[\]-]{1,64}=|\r?$)"
-_CEF_TIME = re.compile(rb"(?<!\S)rt" + _CEF_VALUE)
-_CEF_MESSAGE = re.compile(rb"(?<!\S)msg" + _CEF_VALUE)
-_CEF_ESCAPE = re.compile(rb"\\([\\=|])")
-_PAYLOAD = re.compile(rb'"log":\s?\{\s?"payload":\s?"([A-Za-z\d+/]{4,}={0,2})"')
-"""A line in base64, as Cloud Foundry's log cache returns it."""
-_TYPOGRAPHY = (
-    (b"\xc2\xa0", b" "),
-    *((quote.encode(), b"'") for quote in "\u2018\u2019"),
-    *((quote.encode(), b'"') for quote in "\u201c\u201d"),
-)
-"""Spaces and quotes of a document or a chat."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD_BYTES = 1 << 20
 _COPY_BYTES = 1 << 16
@@ -115,11 +78,11 @@ def _as_plain_text(blocks: Blocks) -> Blocks:
         blocks, head = _below(blocks, above), head[above:]
     if has_fences(head):
         blocks, head = _by_lines(blocks, remove_fences), remove_fences(head)
-    for shows, change in _COPIES:
-        if shows(head):
-            blocks = _by_lines(blocks, change)
+    for copy in COPIES:
+        if copy.shows(head):
+            blocks = _by_lines(blocks, copy.change)
     blocks = _with_whole_records(head, blocks)
-    if _TAIL_HEADER.search(head) is not None:
+    if has_tail_header(head):
         blocks = _named_by_header(blocks)
     yield from blocks
 
@@ -140,7 +103,7 @@ def _decoded(blocks: Blocks) -> Blocks:
         head, blocks = _peek((decoder.decode(piece).encode(), at) for piece, at in blocks)
     if head.startswith(_BYTE_ORDER_MARK):
         blocks = _below(blocks, len(_BYTE_ORDER_MARK))
-    if _is_ended_by_returns(head):
+    if is_ended_by_returns(head):
         blocks = ((piece.replace(b"\r", b"\n"), at) for piece, at in blocks)
     yield from blocks
 
@@ -162,11 +125,6 @@ def _below(blocks: Blocks, above: int) -> Blocks:
     yield from blocks
 
 
-def _is_ended_by_returns(data: bytes) -> bool:
-    alone = data.count(b"\r") - data.count(b"\r\n")
-    return alone > max(1, data.count(b"\n"))
-
-
 def _by_lines(blocks: Blocks, change: Callable[[bytes], bytes]) -> Blocks:
     """Yield blocks of whole lines, changed."""
     carry, arrival_at = b"", 0.0
@@ -176,102 +134,13 @@ def _by_lines(blocks: Blocks, change: Callable[[bytes], bytes]) -> Blocks:
     yield change(carry), arrival_at
 
 
-def _has_entities(data: bytes) -> bool:
-    return _ENTITY.search(data) is not None and _XML.match(data) is None
-
-
-def _replace_entities(data: bytes) -> bytes:
-    return unescape(data.decode(errors="replace")).encode()
-
-
-def _has_tags(data: bytes) -> bool:
-    return _TAG.search(data) is not None and _XML.match(data) is None
-
-
-def _replace_tags(data: bytes) -> bytes:
-    return _TAG.sub(b"", _BREAK.sub(b"\n", data))
-
-
-def _has_escaped_ends(data: bytes) -> bool:
-    """Return whether a text is one string with the ends of its lines escaped."""
-    ends = data.count(b"\\n")
-    return ends > 3 * data.count(b"\n") and _ESCAPED_END.search(data) is not None
-
-
-def _replace_escapes(data: bytes) -> bytes:
-    return data.replace(b"\\n", b"\n").replace(b'\\"', b'"').replace(b"\\t", b"\t")
-
-
-def _is_cef(data: bytes) -> bool:
-    return b"CEF:" in data and _CEF.search(data) is not None
-
-
-def _replace_cef(data: bytes) -> bytes:
-    return _CEF.sub(_read_cef, data)
-
-
-def _read_cef(found: re.Match[bytes]) -> bytes:
-    """Return a line of the Common Event Format as its host, its time and its message."""
-    message, time = _CEF_MESSAGE.search(found["fields"]), _CEF_TIME.search(found["fields"])
-    if message is None:
-        return found[0]
-    text = _CEF_ESCAPE.sub(rb"\1", message[1])
-    host = found["host"] or b""
-    if time is None:
-        return b"%b%b cef: %b" % (found["head"] or b"", host, text)
-    return b"%b%b %b" % (host + b" | " if host else b"", time[1], text)
-
-
-def _has_payloads(data: bytes) -> bool:
-    return _PAYLOAD.search(data) is not None
-
-
-def _replace_payloads(data: bytes) -> bytes:
-    return _PAYLOAD.sub(_read_payload, data)
-
-
-def _read_payload(found: re.Match[bytes]) -> bytes:
-    try:
-        text = base64.b64decode(found[1], validate=True).decode(errors="replace")
-    except ValueError:  # no base64
-        return found[0]
-    return b'"log":{"message":' + json.dumps(text).encode()
-
-
-def _replace_typography(data: bytes) -> bytes:
-    for found, plain in _TYPOGRAPHY:
-        data = data.replace(found, plain)
-    return data
-
-
-_COPIES: tuple[tuple[Callable[[bytes], bool], Callable[[bytes], bytes]], ...] = (
-    (_has_tags, _replace_tags),
-    (_has_entities, _replace_entities),
-    (lambda data: _MARKED.search(data) is not None, lambda data: _MARKS.sub(b"", data)),
-    (
-        lambda data: _PRINTED_COLOURS.search(data) is not None,
-        lambda data: _PRINTED_COLOUR.sub(b"", data),
-    ),
-    (lambda data: any(found in data for found, _ in _TYPOGRAPHY), _replace_typography),
-    (_is_cef, _replace_cef),
-    (_has_payloads, _replace_payloads),
-    (_has_escaped_ends, _replace_escapes),
-)
-"""Signs of a copied log, and the changes that restore it."""
-
-
 def _named_by_header(blocks: Blocks) -> Blocks:
     """Yield the lines of `tail -f` over several files with their file's name before each."""
     carry, arrival_at, name = b"", 0.0, b""
     for data, arrival_at in blocks:
         *lines, carry = (carry + data).split(b"\n")
-        named: list[bytes] = []
-        for line in lines:
-            header = _TAIL_HEADER.fullmatch(line)
-            name = name if header is None else header[1] + b":"
-            if header is None and line:
-                named.append(name + line + b"\n")
-        yield b"".join(named), arrival_at
+        named, name = name_by_header(lines, name)
+        yield named, arrival_at
     if carry:
         yield name + carry, arrival_at
 
@@ -299,7 +168,7 @@ def _in_order(blocks: Blocks, timezone: str | None, note: Note) -> Blocks:
         return
     is_tied_backward = _has_ties_backward(head, order, timezone, note)
     if order.is_backward or is_tied_backward:
-        yield from _reorder(head, blocks, timezone, is_backward=order.is_backward)
+        yield from _reorder(head, blocks, timezone, order)
         return
     yield from head
     yield from blocks
@@ -335,9 +204,7 @@ def find_first_time(head: bytes, arrival_at: float) -> float | None:
     return next((at for at in dates if at is not None), None)
 
 
-def _reorder(
-    head: list[Block], blocks: Blocks, timezone: str | None, *, is_backward: bool
-) -> Blocks:
+def _reorder(head: list[Block], blocks: Blocks, timezone: str | None, order: LineOrder) -> Blocks:
     """Yield a file as one block, oldest entry first."""
     pieces, size, arrival_at = [data for data, _ in head], sum(len(d) for d, _ in head), head[-1][1]
     for data, arrival_at in blocks:
@@ -348,13 +215,22 @@ def _reorder(
             yield from blocks
             return
     text = b"".join(pieces)
-    yield order_text(text, timezone, arrival_at, is_backward=is_backward), arrival_at
+    yield order_text(text, timezone, arrival_at, order=order), arrival_at
 
 
-def order_text(text: bytes, timezone: str | None, arrival_at: float, *, is_backward: bool) -> bytes:
+def order_text(
+    text: bytes,
+    timezone: str | None,
+    arrival_at: float,
+    *,
+    order: LineOrder,
+    note: Note = _ignore,
+) -> bytes:
     """Return a text with its oldest entry first; an entry begins with a time."""
     entries = split_entries(text.splitlines(), timezone, arrival_at)
-    ordered = order_entries(entries, is_backward=is_backward)
+    if order.has_ties:
+        _note_order(entries, order, note)
+    ordered = order_entries(entries, is_backward=order.is_backward)
     return b"".join(b"\n".join(lines) + b"\n" for _, lines in ordered)
 
 

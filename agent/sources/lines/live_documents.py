@@ -19,6 +19,7 @@ from agent.sources.lines.clock_shift import Shift
 from agent.sources.lines.json_entry import decode, split_export
 from agent.sources.lines.line_order import HEAD_LINES, LineOrder
 from agent.sources.lines.line_parser import LINE_LIMIT, LineParser
+from agent.sources.lines.live_text import LiveText
 from agent.sources.lines.stream_parser import LineCounts
 from metrics.model.signals import Signal
 
@@ -27,23 +28,29 @@ HELD_MAX_BYTES = 16 << 20
 five times its length."""
 _HEAD_BYTES = 1 << 16
 _HEAD_LINES = 100
+_COPY_BYTES = 1 << 12
+"""First bytes that show a copy of a log; to search them takes some 0.5 ms a file."""
 _ENTRY_S, _HOLD_S = 2.0, 10.0
 """Without news, the last entry is whole after this, and a document after that: stores return long
 results page by page."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MAY_BE_DOCUMENT = re.compile(
-    rb"\s*(?:\[\s*[{\"]|\{|---\n|__CURSOR=|<(?:\?xml|results|Event)\b"
+    rb"\s*(?:\[\s*[{\"]|\{|---\n|__CURSOR=|<(?:\?xml|results|Event|log4j:event)\b"
     rb"|[A-Z][a-z]{2} \d{4}-\d\d-\d\d [\d:.]{8,15} \S{1,6} \[s=)"
     rb"|(?=[A-Za-z_@\"])(?=[^\n]{0,2048}[,;\t])[^\n]{0,2048}(?i:time|date)"
+    rb"|(?=[^\n]{0,2048}[,;\t])(?=[^\n]{0,2048}\d:\d\d)(?:\"|[^\n]{0,2048}[,;\t]\")"
+    rb"|\"[^\"\n]{1,64}\"[,;\t]|[A-Za-z_]\w{0,63}\t"
     rb"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}000\+00:00 \S"
     rb"|(?s:.*?)(?:ResourceLog #\d|\+00:00 (?:\S{1,512} )?\r?\n\{|Event\[\d+\]|TimeCreated )"
 )
 """Cheap signs of a document, before its form is searched."""
+_OF_LISTS = re.compile(rb'\{\s?"\w{1,64}"\s?:\s?\[\s?"')
+"""An object with a list of strings, as APIs of containers return a log."""
 _BETWEEN = b" \t\r\n,"
 _WITHIN_JSON = frozenset((b"{", b"}", b"[", b"]", b'"', b","))
 """First characters of a file that goes on within the document of the file before."""
 _JSON = "json"
-_ENDED = frozenset((_JSON, "journal"))
+_ENDED = frozenset((_JSON, "journal", "xml"))
 """Forms whose entries show their end; in others the next entry does."""
 _TRIED_AGAIN = 1.5
 """Growth of a long text before the end of an entry is searched again."""
@@ -72,6 +79,7 @@ class LiveDocuments:
         """
         _DOCUMENTS.add(self)
         self._parser, self._stream, self._timezone = parser, stream, timezone
+        self._text = LiveText()
         self._arrival_at = 0.0
         self._form = ""
         """Name of the form of a growing document."""
@@ -83,8 +91,9 @@ class LiveDocuments:
         """Bytes whose order was seen, and the size in which the end of an entry was searched."""
         self._order: LineOrder | None = None
         """None: it is in order, or its order is not known yet."""
-        self._is_settled = False
-        """Whether nothing was added since the last `settle`."""
+        self._is_settled = self._is_whole = False
+        """Whether nothing was added since the last `settle`, and the file is read from its begin.
+        """
 
     @property
     def counts(self) -> LineCounts:
@@ -109,11 +118,13 @@ class LiveDocuments:
     @property
     def pending(self) -> int:
         """Bytes that wait; a checkpoint starts before them."""
-        return self.held + self._parser.pending
+        return self.held + self._text.held + self._parser.pending
 
     @property
     def settles_after_s(self) -> float | None:
         """Seconds without news after which `settle` is due; None: nothing is held for it."""
+        if not self._is_settled and self._text.holds_record:
+            return _ENTRY_S
         if self._is_settled or not self._held or self._held.isspace():
             return None
         if self._stage is _FileForm.HEAD:
@@ -124,14 +135,18 @@ class LiveDocuments:
     def begin_file(self, arrival_at: float) -> list[Signal]:
         """End the file before: the next bytes are the first ones of a new one."""
         signals = self._end()
-        signals += self._parser.feed(b"\n", arrival_at) if self._parser.pending else []
+        rest = self._text.end()
+        if rest or self._parser.pending:
+            signals += self._parser.feed(rest + b"\n", arrival_at)
         self._begin()
+        self._is_whole = True
         return signals
 
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
         """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
         if self._stage is _FileForm.LINES:
-            return self._parser.feed(data, arrival_at)
+            self._arrival_at, self._is_settled = arrival_at, False
+            return self._parser.feed(self._text.feed(data), arrival_at)
         self._arrival_at, self._is_settled = arrival_at, False
         self._held += data
         if self._is_beyond_budget():
@@ -145,13 +160,18 @@ class LiveDocuments:
     def settle(self) -> list[Signal]:
         """Read what is held, as nothing was added for `settles_after_s`."""
         self._is_settled = True
+        if self._stage is _FileForm.LINES:
+            return self._parser.feed(self._text.settle(), self._arrival_at)
         if self._stage is _FileForm.HEAD and not self._choose(is_whole=True):
             return []
         return self._end()
 
     def flush(self) -> list[Signal]:
         """Return all pending signals, at the end of the stream."""
-        return self._end() + self._parser.flush()
+        signals = self._end()
+        if rest := self._text.end():
+            signals += self._parser.feed(rest, self._arrival_at)
+        return signals + self._parser.flush()
 
     def release_overdue(self, until: float) -> list[Signal]:
         """Return the pending signals up to a time (Unix seconds)."""
@@ -174,7 +194,8 @@ class LiveDocuments:
 
     def state(self) -> dict[str, Any]:
         """Return the state before the bytes that are held, for a checkpoint."""
-        state = self._parser.state()
+        text = self._text.state()
+        state = self._parser.state() | ({"text": text} if text else {})
         if self._stage is _FileForm.LINES:
             return state
         is_growing = self._stage is _FileForm.GROWING
@@ -184,6 +205,7 @@ class LiveDocuments:
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a `state`."""
         self._parser.restore(state)
+        self._text.restore(state.get("text", []))
         document = state.get("document")
         if document is None:  # an older release has none
             self._stage = _FileForm.LINES
@@ -202,7 +224,9 @@ class LiveDocuments:
                 self._stage = _FileForm.LINES
             return self._stage is not _FileForm.HEAD
         head = text[: max(line_end, _HEAD_BYTES)] if line_end else text
-        is_plain = _is_object(text[:line_end]) or _MAY_BE_DOCUMENT.match(head) is None
+        is_lists = line_end and _OF_LISTS.match(text) is not None
+        is_plain = not is_lists and _is_object(text[:line_end])
+        is_plain = is_plain or _MAY_BE_DOCUMENT.match(head) is None
         if not is_plain and not self._choose_form(head, is_whole=is_whole):
             return False
         if self._stage is _FileForm.HEAD and is_open and self._form == _JSON:
@@ -214,7 +238,22 @@ class LiveDocuments:
             is_backward = self._order.feed(b"\n".join((*lines, b"")), self._arrival_at)
             is_held = is_backward is not False and self._order.is_doubtful
             self._stage = _FileForm.BACKWARD if is_held else _FileForm.LINES
+            if self._is_whole and not is_held:
+                self._report_form(self._held[:_COPY_BYTES].rpartition(b"\n")[0] + b"\n")
         return self._stage is not _FileForm.HEAD
+
+    def _report_form(self, head: bytes) -> None:
+        """Warn of a form that only a whole file shows; it is read by lines."""
+        from agent.sources.lines import unfollowed_forms  # noqa: PLC0415 - once a file
+
+        self._is_whole = False
+        hint = unfollowed_forms.describe_unfollowed_form(head)
+        if hint is not None:
+            extra = {"path": self._stream, "hint": f"found {hint}"}
+            _log.warning("log_form_unfollowed", extra=extra)
+
+    def _report_order(self, note: str) -> None:
+        _log.warning("log_order_unknown", extra={"path": self._stream, "hint": note})
 
     def _choose_form(self, head: bytes, *, is_whole: bool) -> bool:
         """Choose the form of a document; return False while it is only begun."""
@@ -225,8 +264,10 @@ class LiveDocuments:
             self._form, self._stage = name, _FileForm.GROWING
             self._order = LineOrder(self._timezone)
             if name == documents.TABLE:
-                names, newline, self._held = self._held.lstrip().partition(b"\n")
-                self._names = names + newline
+                self._names, self._held = documents.find_table_names(self._held.lstrip()) or (
+                    b"",
+                    b"",
+                )
         elif documents.find_finished(head) is not None:
             self._stage = _FileForm.FINISHED
         elif not is_whole and len(head) < _HEAD_BYTES:
@@ -254,7 +295,11 @@ class LiveDocuments:
             self._order.end(self._arrival_at)
             if self._order.is_backward:
                 self._held = order_text(
-                    self._held, self._timezone, self._arrival_at, is_backward=True
+                    self._held,
+                    self._timezone,
+                    self._arrival_at,
+                    order=self._order,
+                    note=self._report_order,
                 )
         if self._stage is _FileForm.FINISHED:
             from agent.sources.lines.documents import find_finished, to_lines  # noqa: PLC0415
@@ -276,7 +321,7 @@ class LiveDocuments:
         """Read what is held, and all that follows, by lines."""
         self._stage, self._order = _FileForm.LINES, None
         data, self._held = self._held, b""
-        return self._parser.feed(data, self._arrival_at) if data else []
+        return self._parser.feed(self._text.feed(data), self._arrival_at) if data else []
 
     def _cut(self, *, is_whole: bool) -> list[Signal]:
         """Read the whole entries of a growing document; ``is_whole``: nothing follows."""
@@ -311,7 +356,13 @@ class LiveDocuments:
         from agent.sources.lines.exports import order_lines  # noqa: PLC0415
 
         self._order.end(self._arrival_at)
-        return order_lines(lines, self._timezone, self._arrival_at, order=self._order)
+        return order_lines(
+            lines,
+            self._timezone,
+            self._arrival_at,
+            order=self._order,
+            note=self._report_order,
+        )
 
 
 _DOCUMENTS: "WeakSet[LiveDocuments]" = WeakSet()

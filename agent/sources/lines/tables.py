@@ -39,13 +39,29 @@ _HOSTS = frozenset(
 
 def find_table(text: bytes) -> Split | None:
     """Return the splitter of a table; None for any other text."""
-    head = text[:_HEAD_BYTES]
     if (named := find_named_table(text)) is not None:
         return named
+    found = _find_columns(text)
+    return None if found is None else partial(_split_table, delimiter=found[0], names=found[1])
+
+
+def find_names(text: bytes) -> tuple[bytes, bytes] | None:
+    """Return a row of names for a table whose cells show them, and its rows; None without one."""
+    found = _find_columns(text)
+    if found is None:
+        return None
+    delimiter, names, has_head = found
+    row = io.StringIO()
+    csv.writer(row, delimiter=delimiter, lineterminator="\n").writerow(names)
+    return row.getvalue().encode(), text.partition(b"\n")[2] if has_head else text
+
+
+def _find_columns(text: bytes) -> tuple[str, list[str], bool] | None:
+    """Return a table's delimiter, its columns by their cells, and whether it has a row of names."""
     for delimiter in _DELIMITERS:
-        names, has_head = _name_columns(head, delimiter)
+        names, has_head = _name_columns(text[:_HEAD_BYTES], delimiter)
         if names and ((has_head and delimiter == "\t") or _QUOTED.search(text) is not None):
-            return partial(_split_table, delimiter=delimiter, names=names)
+            return delimiter, names, has_head
     return None
 
 
