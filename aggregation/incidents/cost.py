@@ -6,7 +6,8 @@ unread from the moment at which its owner gives it up or departs until a member 
 - A dropped member stopped reading at its last poll if its poll interval is known, else at its drop.
 - A dead member stopped reading one session timeout before it expired.
 - A partition without an owner before costs nothing, nor does one that stays with its owner.
-- If no source shows the next owner, the partition counts until the end of the rebalance.
+- If no source shows the next owner, the partition counts until the end of the rebalance. That also
+  holds if a member has it again later that a source sees (`aggregation.incidents.unseen_takers`).
 
 Each second counts for one incident. If a member departed, it is the incident of the departure.
 Else it is the incident of the rebalance in which the partition was given up, or of the next one.
@@ -21,7 +22,8 @@ from typing import NamedTuple
 
 from aggregation.incidents.attributes import Attributes, Ownership
 from aggregation.incidents.drafts import Draft
-from aggregation.incidents.model import DepartureMode, IncidentKind
+from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
+from aggregation.incidents.unseen_takers import Absence, CompleteRebalances
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.model.sample import Outcome
 from metrics.model.status import RebalanceStatus
@@ -42,6 +44,9 @@ class _Loss(NamedTuple):
     at: float
     draft: Draft | None
     """The incident in which its owner departed; None: the owner gave it up."""
+    owner: tuple[str, ...]
+    is_kept: bool = False
+    """The coordinator keeps it for its owner, which is paused or comes back within its session."""
 
 
 class Gap(NamedTuple):
@@ -61,6 +66,7 @@ class _Exit(NamedTuple):
     at: float
     member: tuple[str, ...]
     draft: Draft
+    is_kept: bool = False
 
 
 def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) -> dict[Draft, float]:
@@ -75,8 +81,10 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
     starts = [span[0] for span in spans]
     costs = dict.fromkeys(drafts, 0.0)
     gone = {draft: _list_gone_topics(draft) for draft in drafts}
-    exits, returns = _exits(drafts, attributes), _returns(drafts, attributes)
-    for gap in _gaps(attributes, exits, returns, _list_targets(drafts), now):
+    exits, returns = list(_exits(drafts, attributes)), _returns(drafts, attributes)
+    gaps = _gaps(attributes, exits, returns, _list_targets(drafts), now)
+    complete = CompleteRebalances(drafts, attributes, [*_absences(exits, drafts)])
+    for gap in _end_by_unseen(gaps, complete):
         found = _incident_of(gap, spans, starts)
         if found is None:
             continue
@@ -225,9 +233,38 @@ def _exits(drafts: Sequence[Draft], attributes: Attributes) -> Iterator[_Exit]:
             if departure.how is DepartureMode.FENCED or draft.is_paused(departure):
                 continue
             at = attributes.stop_of(departure)
-            yield _Exit(at, departure.at, departure.member.key, draft)
+            yield _Exit(at, departure.at, departure.member.key, draft, _is_kept(departure))
         for pause in draft.pauses:
-            yield _Exit(pause.since, pause.since, pause.member, draft)
+            yield _Exit(pause.since, pause.since, pause.member, draft, is_kept=True)
+
+
+def _is_kept(departure: MemberDeparture) -> bool:
+    """Check that a departed member may have its partitions still, as a static one (KIP-345)."""
+    is_removed = departure.how in {DepartureMode.EXPIRED, DepartureMode.REMOVED}
+    return departure.member.group_instance_id is not None and not is_removed
+
+
+def _absences(exits: Iterable[_Exit], drafts: Iterable[Draft]) -> Iterator[Absence]:
+    """Yield the spans in which a member did not read what the coordinator kept for it."""
+    for each in exits:
+        if each.stopped_at < each.at:
+            yield Absence(each.member, each.stopped_at, each.at)
+    for pause in (each for draft in drafts for each in draft.pauses):
+        yield Absence(
+            pause.member, pause.since, float("inf") if pause.until is None else pause.until
+        )
+
+
+def _end_by_unseen(gaps: Iterable[Gap], complete: CompleteRebalances) -> Iterator[Gap]:
+    """Yield each gap, up to the rebalance in which an unseen member took the partition."""
+    for gap in gaps:
+        loss, until = gap.loss, gap.until
+        taken_at = None
+        if until is not None and not loss.is_kept:
+            taken_at = complete.find_takeover(gap.topic, loss.owner, loss.at, until)
+        until = until if taken_at is None else taken_at
+        if until is None or until - loss.at <= GONE_S:
+            yield gap._replace(until=until)
 
 
 def _returns(drafts: Iterable[Draft], attributes: Attributes) -> Iterator[Ownership]:
@@ -260,10 +297,11 @@ def _list_targets(drafts: Iterable[Draft]) -> _Targets:
 def _loss_of(change: Ownership | _Exit, before_at: float, targets: _Targets) -> _Loss:
     """Return the loss of partitions by a change; the member had them since ``before_at``."""
     if isinstance(change, _Exit):
-        return _Loss(change.stopped_at, change.at, change.draft)
+        return _Loss(change.stopped_at, change.at, change.draft, change.member, change.is_kept)
     spans = targets.get(change.member, ())
     since = [since for since, until in spans if since <= change.at <= until + SLACK_S]
-    return _Loss(min([change.at, *(max(at, before_at) for at in since)]), change.at, None)
+    stopped_at = min([change.at, *(max(at, before_at) for at in since)])
+    return _Loss(stopped_at, change.at, None, change.member)
 
 
 def _gaps(
@@ -297,7 +335,7 @@ def _gaps(
             gap = lost.pop(partition, None)
             owners[partition].add(change.member)
             gained_at[_topic_of(partition)] = at
-            if gap is not None and at - gap.at <= GONE_S:
+            if gap is not None:
                 yield Gap(_topic_of(partition), gap, at)
     for partition, gap in lost.items():
         is_taken = gained_at.get(_topic_of(partition), 0.0) >= gap.since

@@ -1788,6 +1788,64 @@ class TestCost:
 
         assert [each.cost.unread_partition_seconds for each in found] == [0.0, 52.0]
 
+    def test_ends_with_the_rebalance_in_which_an_unseen_member_takes_them(self) -> None:
+        """The others have the rest of the topic then: all of it is assigned."""
+        found = self.drop_of_a_beside_one_that_nobody_sees()
+
+        assert found[0].cost.unread_partition_seconds == pytest.approx(51.0 + 51.1 + 0.5)
+
+    def test_of_an_unseen_member_ends_there_though_the_dropped_one_stays_away(self) -> None:
+        """It is no end of the group."""
+        found = self.drop_of_a_beside_one_that_nobody_sees(back_at=1_500.0)
+
+        assert found[0].cost.unread_partition_seconds == pytest.approx(51.0 + 51.1 + 0.5)
+
+    def test_of_a_topic_that_no_other_member_reads_ends_with_the_return(self) -> None:
+        found = self.drop_of_a_beside_one_that_nobody_sees(topic="u")
+
+        assert found[0].cost.unread_partition_seconds == pytest.approx(90.1 + 51.1 + 0.5)
+
+    def test_does_not_end_with_a_rebalance_whose_members_have_not_polled(self) -> None:
+        """One of them may have got the partition, and gives it up before it polls."""
+        found = self.drop_of_a_beside_one_that_nobody_sees(is_c_late=True)
+
+        assert found[0].cost.unread_partition_seconds == pytest.approx(90.1 + 51.1 + 0.5 + 39.55)
+
+    def test_of_a_static_member_that_is_not_removed_ends_with_its_return(self) -> None:
+        """A rebalance of the others assigns its partitions to it."""
+        found = self.drop_of_a_beside_one_that_nobody_sees(instance="a-1")
+
+        assert found[0].cost.unread_partition_seconds == pytest.approx(90.1 + 51.1 + 0.5)
+
+    def drop_of_a_beside_one_that_nobody_sees(
+        self,
+        topic: str = "t",
+        back_at: float = 140.0,
+        instance: str | None = None,
+        *,
+        is_c_late: bool = False,
+    ) -> list[Incident]:
+        """A has two partitions. While it is out, B has one of them, and a fourth member the other.
+
+        A lost them with its last poll, at 50.5 s.
+        """
+        late = replace(A, max_poll_interval_s=50.0, group_instance_id=instance)
+        of_a = f"{topic}-0"
+        revoked = [reads(101.05, C)] if is_c_late else []
+        return incidents(
+            *(reads(10.0, late, of_a, "t-1"), reads(10.0, B, "t-2"), reads(10.0, C, "t-3")),
+            raised(5, 100.5, late, reason="poll interval expired"),
+            *round_of(2, 101.0, B, C),
+            *revoked,
+            reads(101.6, B, "t-1", "t-2"),
+            *round_of(3, back_at, late, B, C, causes={"a": (5, "s")}),
+            *(reads(back_at - 0.01, late), reads(back_at + 0.1, B, "t-2")),
+            *(
+                reads(back_at + 0.6, each, *own)
+                for each, own in ((late, (of_a, "t-1")), (C, ("t-3",)))
+            ),
+        )
+
     def test_partitions_that_stay_cost_nothing(self) -> None:
         (found,) = incidents(
             reads(1.0, A, "t-0"), *round_of(2, 100.0, A, B, C, causes={"b": (8, "s")})
