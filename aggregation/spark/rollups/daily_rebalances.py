@@ -333,7 +333,7 @@ def _cut(spans: Sequence[_Span], since: float) -> float:
 def _retain(
     records: Sequence[Sample], since: float, midnight: float, steps: Sequence[ClockStep]
 ) -> list[Sample]:
-    """Return the records since a time, whole episodes, open episodes, and last attributes.
+    """Return the records since a time, whole episodes, open episodes, and the attributes by then.
 
     A member of which an open episode stays keeps its last periodic sample, which may end that.
     Records have the times of their own clocks, which ``steps`` put right.
@@ -353,7 +353,8 @@ def _retain(
     # at one instant the fall to 0 comes last: numbers of two agents do not compare
     for record in sorted(records, key=lambda record: (record.ts, not record.to, record.seq)):
         if record.kind is SampleKind.CHANGE:
-            attributes[_attribute(record)] = record
+            if not is_young(record):  # what the members had when the first of the young ones came
+                attributes[_attribute(record)] = record
         elif record.kind is SampleKind.SAMPLE:
             shown[_witness(record)] = record
         elif record.kind is not SampleKind.SIGNAL:

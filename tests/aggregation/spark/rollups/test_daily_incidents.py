@@ -170,6 +170,44 @@ def test_partitions_of_weeks_ago_cost_when_their_owner_leaves() -> None:
     assert found[-1].cost.unread_partition_seconds == pytest.approx(9.0)
 
 
+@pytest.mark.parametrize("before_s", [0.0, 0.003])
+def test_partitions_of_a_rollout_over_midnight_cost_as_on_one_day(before_s: float) -> None:
+    """The first pod gave its partitions up before it left, and had them for weeks."""
+    found = [
+        incident.cost.unread_partition_seconds
+        for at in (START_AT + 20 * DAY_S - 120.0, START_AT + 20 * DAY_S - 7_200.0)
+        for incident in by_days(cooperative_rollout(at, before_s))
+        if incident.kind is IncidentKind.ROLLOUT
+    ]
+
+    assert found == [pytest.approx(3 * 2 * (9.0 + before_s))] * 2
+
+
+def cooperative_rollout(since: float, before_s: float) -> list[Sample]:
+    """Restart three members, two partitions each, 80 s apart: each leaves and joins."""
+    members = trio()
+    rebalance(members, START_AT + 100, S.SUBSCRIPTION_CHANGED, 3.0)
+    for n, member in enumerate(members):
+        owned(member, START_AT + 104, f"t:{2 * n}-{2 * n + 1}")
+    for n in range(3):  # nobody's partitions change in these
+        rebalance(members, START_AT + 5_000 + 500 * n, S.METADATA_CHANGED, 3.0)
+    for n, member in enumerate(members):
+        at, first = since + 80.0 * n, next(each for each in members if each is not member)
+        owned(member, at - before_s, "")
+        rebalance(
+            [member, *(each for each in members if each is not member)], at, S.USER_REQUESTED, 8.9
+        )
+        mine = f"t:{2 * n}-{2 * n + 1}"
+        theirs = f"t:{2 * members.index(first)}-{2 * members.index(first) + 1}"
+        owned(first, at + 9.0, f"{theirs} {mine}")
+        rebalance(
+            [member, *(each for each in members if each is not member)], at + 40, S.NEW_MEMBER, 3.0
+        )
+        owned(first, at + 45.0, theirs)
+        owned(member, at + 45.0, mine)
+    return alive(members, 22)
+
+
 def test_rebalance_of_an_incident_with_a_cause_has_one() -> None:
     """What only an incident shows (an added partition on the wire) is inferred for its rounds."""
     groups = {(record.agent, record.group) for record in recorded()}
