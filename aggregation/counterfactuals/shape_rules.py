@@ -123,10 +123,12 @@ def _unread_but_for(incident: IncidentFacts, left_s: float | None) -> float | No
     """Return the unread seconds of an orderly incident, but for those that are left.
 
     Below 0: the setting makes this incident worse. None: unknown, or the incident is not orderly.
+    Neither is one in which the group had no members for a while: nobody was there to read on.
     """
     is_orderly = incident.kind in _ORDERLY and all(
         each.how is DepartureMode.LEFT for each in incident.absences
     )
+    is_orderly = is_orderly and not _had_no_members(incident)
     if incident.unread_s is None or left_s is None or not is_orderly:
         return None
     return incident.unread_s - left_s
@@ -343,8 +345,14 @@ def propose_pacing(history: PastIncidents) -> Change | None:
     )
 
 
+def _had_no_members(incident: IncidentFacts) -> bool:
+    """Check that a group was without members until the first one was back."""
+    size = incident.group_size
+    return size is not None and len(incident.absences) >= size and _has_stopped(incident)
+
+
 def _has_stopped(incident: IncidentFacts) -> bool:
-    """Check that all members of a rollout had gone before the first one was back."""
+    """Check that all members of an incident had gone before the first one was back."""
     returns = [each.returned_at for each in incident.absences if each.returned_at is not None]
     if len(incident.absences) < len(incident.members) or not returns:
         return False

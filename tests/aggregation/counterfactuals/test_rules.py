@@ -1,5 +1,6 @@
 """What each rule proposes; the numbers were computed by hand from its docstring."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,10 @@ from aggregation.counterfactuals.shape_rules import (
     propose_pacing,
 )
 from aggregation.counterfactuals.timeouts import choose, draw_curve, round_up
+from aggregation.incidents.model import IncidentKind
 from tests.aggregation.counterfactuals.given import H, K, away, incident
+
+Rule = Callable[[PastIncidents], Change | None]
 
 
 def changes(*facts: IncidentFacts) -> dict[str, Change]:
@@ -416,6 +420,21 @@ class TestShape:
         for fields in ({"group_type": "consumer"}, {"assignor": "cooperative-sticky"}):
             made = changes(incident("j", K.MEMBER_JOINED, unread_s=50.0, moved_s=3.0, **fields))
             assert "partition.assignment.strategy" not in made
+
+    @pytest.mark.parametrize("propose", [propose_cooperative, propose_consumer_protocol])
+    @pytest.mark.parametrize(("kind", "size"), [(K.RESTART, 1), (K.ROLLOUT, 3)])
+    def test_time_without_any_member_is_saved_by_no_other_assignor_or_protocol(
+        self, propose: Rule, kind: IncidentKind, size: int
+    ) -> None:
+        """Nobody was there to read on: a group of one restarts, or all stop and start."""
+        waits = {"unread_s": 132.0, "moved": 0, "moved_s": 0.0, "handed_over": 0, "away_s": 132.0}
+        members = tuple(f"m{number}" for number in range(size))
+        alone = incident("a", kind, members=members, group_size=size, **waits)
+        alone = replace(alone, absences=away(*(30.0 + number for number in range(size))))
+        assert propose(PastIncidents([alone], [alone])) is None
+
+        beside = replace(alone, group_size=size + 1)
+        assert propose(PastIncidents([beside], [beside])) is not None
 
     def test_new_protocol_is_better_where_rebalances_are_long(self) -> None:
         """Half a heartbeat's interval is 2.5 s; the rebalance took 60 s."""
