@@ -325,9 +325,9 @@ def _comparison(tables: Tables) -> str | None:
     before = sum(row["rebalances_before"] for row in rows)
     if not rows:
         return "There was no rebalance in this period or the other one."
-    if all(row["is_significant"] is None for row in rows):
-        return "The other period, or this one, has no records: there is nothing to compare."
     first = rows[0]
+    if not first["days"] or not first["days_before"]:
+        return "The other period, or this one, has no records: there is nothing to compare."
     return (
         f"The other period had {count(before, 'rebalance')} in {count(first['days_before'], 'day')}"
         f", this one {now:,} in {first['days']:,}{_significant(rows)}."

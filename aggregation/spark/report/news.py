@@ -81,7 +81,7 @@ def find_news(rows: Rows, days: Sequence[date], period: Period, by: str) -> list
     ``rows`` are those of the section `daily`; ``days`` are all days in the tables.
     """
     known = sorted(day for day in days if day <= period.last)
-    seen = _extents(rows, by)
+    seen = find_extents(rows, by)
     series = _series(rows, known, seen, by)
     of_groups = {key: value for key, value in series.items() if key[0] is not None}
     found = []
@@ -203,7 +203,7 @@ def _spell_change(name: str, text: str) -> str:
     return f"new {name}: {came}" if came != text else f"{name} {text}"
 
 
-def _extents(rows: Rows, by: str) -> dict[_Subject, tuple[date, date]]:
+def find_extents(rows: Rows, by: str) -> dict[_Subject, tuple[date, date]]:
     """Return the first and the last observed day of each group."""
     found: dict[_Subject, tuple[date, date]] = {}
     for row in rows:

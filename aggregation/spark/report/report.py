@@ -9,10 +9,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from aggregation.spark.report import COMPARE, SECTIONS, compare, headline
+from aggregation.spark.report import COMPARE, SECTIONS, headline
+from aggregation.spark.report.compare import compare_rates, find_absent
 from aggregation.spark.report.context import ReportContext
 from aggregation.spark.report.headline import Direction, Figure, Sentence
-from aggregation.spark.report.news import News, find_news, news_rows
+from aggregation.spark.report.news import News, find_extents, find_news, news_rows
 from aggregation.spark.report.objectives import Objective, objective_rows
 from aggregation.spark.report.proposals import (
     CHANGES,
@@ -139,8 +140,11 @@ def build_report(
             notify(f"{len(tables)}/{len(sections)} {section.title}")
     schemas = {s.name: to_arrow_schema(f.schema) for s, f in zip(sections, frames, strict=True)}
     if context.compared is not None:
-        lengths = (count_days(context.days, each) for each in (context.period, context.compared))
-        tables["compare"] = compare.compare_rates(tables["compare"], *lengths)
+        periods = context.period, context.compared
+        days, days_before = (count_days(context.days, each) for each in periods)
+        absent = find_absent(find_extents(tables["daily"], context.by), *periods)
+        rows = tables["compare"]
+        tables["compare"] = compare_rates(rows, days, days_before, context.by, absent)
     news = find_news(tables["daily"], context.days, context.period, context.by)
     tables["news"] = news_rows(news, context.by)
     tables["slo"] = objective_rows(objectives, tables, context.period, context.by)

@@ -187,8 +187,15 @@ COMPARED: dict[str, Any] = {
 
 def test_comparison_without_records_is_none() -> None:
     given = report()
-    found = replace(given, tables={**given.tables, "compare": [COMPARED]}).sentences
+    rows = [COMPARED | {"days_before": 0}]
+    found = replace(given, tables={**given.tables, "compare": rows}).sentences
     assert "The other period, or this one, has no records: there is nothing to compare." in found
+
+
+def test_comparison_of_groups_that_are_all_new_has_the_counts() -> None:
+    given = report()
+    found = replace(given, tables={**given.tables, "compare": [COMPARED]}).sentences
+    assert "The other period had 0 rebalances in 22 days, this one 9 in 15." in found
 
 
 def test_comparison_names_what_differs_by_more_than_noise() -> None:

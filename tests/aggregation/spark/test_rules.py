@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from aggregation.spark.report.compare import compare_rates
+from aggregation.spark.report.compare import compare_rates, find_absent
+from aggregation.spark.report.news import find_extents
 from aggregation.spark.report.objectives import Objective, find_unused, objective_rows
 from aggregation.spark.report.report import count_days
 from aggregation.spark.report.rules import parse_rule
@@ -145,6 +146,37 @@ def test_period_without_records_is_no_zero(days: int, days_before: int) -> None:
     rows = [ROW | {"unplanned": 40, "unplanned_before": 0}]
     (row,) = compare_rates(rows, days, days_before)
     assert [row[name] for name in ("is_significant", "change", "lost_change")] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "is_known"),
+    [
+        (date(2026, 2, 1), date(2026, 3, 14), True),
+        (date(2026, 3, 9), date(2026, 3, 14), False),  # it is new
+        (date(2026, 2, 1), date(2026, 3, 7), False),  # it is gone
+        (date(2026, 3, 7), date(2026, 3, 8), True),
+    ],
+)
+def test_group_that_one_period_has_not_observed_is_no_zero(
+    first: date, last: date, is_known: bool
+) -> None:
+    period = Period(date(2026, 3, 8), date(2026, 3, 14))
+    own = {"cluster": "eu", "group": "g"}
+    seen = [own | {"what": "observed", "day": day} for day in (first, last)]
+    absent = find_absent(find_extents(seen, "group"), period, period.before)
+    (row,) = compare_rates([ROW | own | {"unplanned": 40}], 7, 7, absent=absent)
+    assert (row["is_significant"], row["change"] is not None) == (is_known or None, is_known)
+
+
+def test_group_of_days_that_are_not_known_is_compared() -> None:
+    """The days behind a period are not read, and those long before it neither."""
+    period = Period(date(2026, 3, 8), date(2026, 3, 14))
+    seen = {("eu", "g"): (date(2026, 3, 9), date(2026, 3, 14))}
+    for other in (
+        Period(date(2026, 4, 1), date(2026, 4, 7)),
+        Period(date(2025, 1, 1), date(2025, 1, 7)),
+    ):
+        assert not find_absent(seen, period, other)
 
 
 def test_days_of_a_comparison_are_those_with_records() -> None:
