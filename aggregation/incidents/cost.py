@@ -23,7 +23,7 @@ from typing import NamedTuple
 from aggregation.incidents.attributes import Attributes, Ownership
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
-from aggregation.incidents.unseen_takers import Absence, CompleteRebalances
+from aggregation.incidents.unseen_takers import CompleteRebalances, IdleSpan
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.model.sample import Outcome
 from metrics.model.status import RebalanceStatus
@@ -83,7 +83,7 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
     gone = {draft: _list_gone_topics(draft) for draft in drafts}
     exits, returns = list(_exits(drafts, attributes)), _returns(drafts, attributes)
     gaps = _gaps(attributes, exits, returns, _list_targets(drafts), now)
-    complete = CompleteRebalances(drafts, attributes, [*_absences(exits, drafts)])
+    complete = CompleteRebalances(drafts, attributes, [*_idle_spans(exits, drafts)])
     for gap in _end_by_unseen(gaps, complete):
         found = _incident_of(gap, spans, starts)
         if found is None:
@@ -244,13 +244,13 @@ def _is_kept(departure: MemberDeparture) -> bool:
     return departure.member.group_instance_id is not None and not is_removed
 
 
-def _absences(exits: Iterable[_Exit], drafts: Iterable[Draft]) -> Iterator[Absence]:
+def _idle_spans(exits: Iterable[_Exit], drafts: Iterable[Draft]) -> Iterator[IdleSpan]:
     """Yield the spans in which a member did not read what the coordinator kept for it."""
     for each in exits:
         if each.stopped_at < each.at:
-            yield Absence(each.member, each.stopped_at, each.at)
+            yield IdleSpan(each.member, each.stopped_at, each.at)
     for pause in (each for draft in drafts for each in draft.pauses):
-        yield Absence(
+        yield IdleSpan(
             pause.member, pause.since, float("inf") if pause.until is None else pause.until
         )
 

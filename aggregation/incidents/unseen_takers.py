@@ -31,7 +31,7 @@ The same slack as for revocations that are dated before the rebalance.
 """
 
 
-class Absence(NamedTuple):
+class IdleSpan(NamedTuple):
     """Span in which a member had partitions and did not read. Instants are Unix seconds."""
 
     member: _Key
@@ -43,7 +43,7 @@ class CompleteRebalances:
     """Classic rebalances of one group that are over, in the order of their ends."""
 
     def __init__(
-        self, drafts: Iterable[Draft], attributes: Attributes, absences: Sequence[Absence]
+        self, drafts: Iterable[Draft], attributes: Attributes, idle: Sequence[IdleSpan]
     ) -> None:
         """Read the rebalances of a group's incidents."""
         rounds = [each.round for draft in drafts for each in draft.rebalances if not each.is_end]
@@ -54,7 +54,7 @@ class CompleteRebalances:
         self._ends = [each.ended_at for each in self._rounds]
         self._starts = sorted(each.started_at for each in rounds)
         self._attributes = attributes
-        self._absences = absences
+        self._idle = idle
 
     def find_takeover(self, topic: str, loser: _Key, at: float, until: float) -> float | None:
         """Return the end of the rebalance in which an unseen member took a partition; else None.
@@ -76,7 +76,7 @@ class CompleteRebalances:
         end = round_.ended_at
         index = bisect_left(self._starts, end)
         is_next = index < len(self._starts) and end + SETTLED_S < self._starts[index] < until
-        if not is_next or any(each.since <= end < each.until for each in self._absences):
+        if not is_next or any(each.since <= end < each.until for each in self._idle):
             return False
         synced = [s for s in round_.consumers if s.outcome is Outcome.SYNCED]
         if any(s.member.key == loser and s.ended_at <= at for s in synced):
