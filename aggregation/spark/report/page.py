@@ -18,7 +18,7 @@ from aggregation.spark.report.headline import Sentence, cost_of, count, format_d
 from aggregation.spark.report.plot import format_seconds, plain, readable
 from aggregation.spark.report.report import Report
 from aggregation.spark.report.section import Key, Row, Rows, Section, cause_key, subject
-from aggregation.spark.report.share import format_share
+from aggregation.spark.report.share import format_level, format_share
 from metrics.model.status import BY_LABEL
 
 _CELL_MAX_CHARS = 60
@@ -188,22 +188,30 @@ def _worst(row: Row) -> dict[str, str]:
 
 def objective_words(row: Row) -> dict[str, str]:
     """Write the numbers of an objective."""
-
-    def percent(value: float | None) -> str:
-        return "" if value is None else f"{100 * value:.4g} %"
-
-    def length(value: float | None) -> str:
-        return "" if value is None else format_seconds(value)
-
+    level, target, budget_s = row["level"], row["target"], row["budget_s"]
+    unread, budget = _budget_words(row)
     return {
         "name": readable(subject(row)),
-        "level": percent(row["level"]) or "not known",
-        "target": percent(row["target"]),
-        "unread": "not known" if row["unread_s"] is None else format_unread(row),
-        "budget": length(row["budget_s"]),
+        "level": "not known" if level is None else format_level(level, target),
+        "target": "" if target is None else format_level(target),
+        "unread": unread,
+        "budget": "" if budget_s is None else budget,
         "met": {True: "met", False: "missed", None: "not known"}[row["met"]],
         "state": {True: "kept", False: "missed", None: "none"}[row["met"]],
     }
+
+
+def _budget_words(row: Row) -> tuple[str, str]:
+    """Write an unread time and its budget, in seconds if they would look alike."""
+    unread_s, budget_s = row["unread_s"], row["budget_s"] or 0.0
+    if unread_s is None:
+        return "not known", format_seconds(budget_s)
+    words = format_unread(row), format_seconds(budget_s)
+    is_alike = format_seconds(unread_s) == words[1] and unread_s != budget_s
+    if not is_alike:
+        return words
+    bound = "at least " if row["unread_at_least"] else ""
+    return f"{bound}{unread_s:,.10g} s", f"{budget_s:,.10g} s"
 
 
 def _news(report: Report, sources: _Sources) -> _Part:

@@ -1,5 +1,7 @@
 """The share of a group's observed time that its rebalances took."""
 
+from math import floor, log10
+
 from aggregation.spark.report.plot import ACCENT, TOP, Bar, bars, share_axis
 from aggregation.spark.report.section import Chart, Rows, Section, subject
 from aggregation.spark.rollups.preaggregations import PreAggregation
@@ -48,6 +50,28 @@ def format_share(value: float) -> str:
     if 0 < percent < 0.01:
         return "<0.01 %"
     return f"{percent:.2g} %" if abs(percent) < 10 else f"{percent:.0f} %"
+
+
+_MOST_DIGITS = 9
+"""Of a percentage; a year has 31,536,000,000 ms."""
+
+
+def format_level(value: float, beside: float | None = None) -> str:
+    """Write a service level with two digits of what is missing to 100 %.
+
+    It has more digits if it would look like another level ``beside`` it.
+    """
+    missing = 1 - value
+    digits = 0 if missing <= 0 else max(0, -1 - floor(log10(missing)))
+    other = value if beside is None else beside
+    while (
+        other != value
+        and digits < _MOST_DIGITS
+        and round(100 * value, digits) == round(100 * other, digits)
+    ):
+        digits += 1
+    text = f"{100 * value:.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
 
 
 SECTION = Section(

@@ -22,7 +22,7 @@ from aggregation.spark.report.plot import format_seconds
 from aggregation.spark.report.proposals import CHANGES, CurvePoint, Proposal, change_rows
 from aggregation.spark.report.render import MAIL, Format, write_report
 from aggregation.spark.report.report import Report
-from aggregation.spark.report.texts import json_text, mail, markdown
+from aggregation.spark.report.texts import describe_objective, json_text, mail, markdown
 from aggregation.spark.tables.period import Period
 from tests.browser import TELEPHONE_PX
 from tests.devtools import browser
@@ -183,6 +183,41 @@ COMPARED: dict[str, Any] = {
     "unplanned_before": 67,
     "is_significant": None,
 }
+
+
+@pytest.mark.parametrize(
+    ("level", "target", "words"),
+    [
+        (0.99, 0.999, "99 % not rebalancing of 99.9 %"),
+        (0.999959, 0.9999, "99.9959 % not rebalancing of 99.99 %"),
+        (0.9999992, 0.99999, "99.99992 % not rebalancing of 99.999 %"),
+        (0.99899, 0.999, "99.899 % not rebalancing of 99.9 %"),
+        (0.998999, 0.999, "99.8999 % not rebalancing of 99.9 %"),
+        (1.0, 0.99999, "100 % not rebalancing of 99.999 %"),
+        (1.0, 1.0, "100 % not rebalancing of 100 %"),
+        (None, 0.99, "not known not rebalancing of 99 %"),
+    ],
+)
+def test_level_of_an_objective_is_not_rounded_to_its_target(
+    level: float | None, target: float, words: str
+) -> None:
+    row = {"cluster": "eu", "group": "g", "level": level, "target": target, "met": None}
+    unknown = {"budget_s": None, "unread_s": None, "unread_at_least": False}
+    assert describe_objective(row | unknown) == f"eu/g: not known, {words}"
+
+
+@pytest.mark.parametrize(
+    ("unread_s", "words"),
+    [
+        (3361.0, "3,361 s unread of 3,360 s"),
+        (3360.0, "56 min unread of 56 min"),
+        (3000.0, "50 min unread of 56 min"),
+    ],
+)
+def test_budget_that_is_missed_by_a_second_is_in_seconds(unread_s: float, words: str) -> None:
+    row = {"cluster": "eu", "group": "g", "level": None, "target": None, "met": None}
+    known = {"budget_s": 3360.0, "unread_s": unread_s, "unread_at_least": False}
+    assert describe_objective(row | known) == f"eu/g: not known, {words}"
 
 
 def test_comparison_without_records_is_none() -> None:
