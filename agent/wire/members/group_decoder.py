@@ -170,8 +170,9 @@ class GroupDecoder:
             group_type=heartbeat.group_type,
             max_poll_interval_s=timeout_ms / 1000 if timeout_ms and timeout_ms > 0 else None,
         )
+        is_awaited = heartbeat.epoch >= 0 or consumer_group.is_unseen(member)
         signals = consumer_group.handle_request(member, heartbeat, request.at)
-        if heartbeat.epoch >= 0:  # the response to a leave concerns no member
+        if is_awaited:  # other responses to a leave concern no member
             sent = SentHeartbeat(heartbeat.epoch, is_full=bool(heartbeat.subscription))
             self._remember(request, member, sent)
         return signals

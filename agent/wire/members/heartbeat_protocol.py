@@ -37,7 +37,7 @@ def handle_request(member: WireMember, heartbeat: GroupHeartbeatRequest, at: flo
     if member.identity.protocol_type is not None:  # only classic groups are of one
         member.identity = replace(member.identity, protocol_type=None)
     if heartbeat.epoch < 0:  # -1, or -2 of a static member that will be back
-        return member.report_leave(at, None)
+        return [] if is_unseen(member) else member.report_leave(at, None)
     out = (_handle_join if heartbeat.epoch == 0 else _compare_subscription)(member, heartbeat, at)
     if heartbeat.subscription is not None:
         member.subscription = share_topics(heartbeat.subscription)
@@ -49,6 +49,15 @@ def handle_request(member: WireMember, heartbeat: GroupHeartbeatRequest, at: flo
         member.has_moved = member.endpoint not in {None, heartbeat.endpoint}
         member.endpoint = heartbeat.endpoint
     return out
+
+
+def is_unseen(member: WireMember) -> bool:
+    """Return whether no heartbeat of the member was seen before its leave.
+
+    Either its decoder began later, or it was closed before its first heartbeat: that leave is sent
+    all the same (`AbstractMembershipManager.leaveGroup`), and refused as of an unknown member.
+    """
+    return member.generation is None and not member.joined_at and not member.has_left
 
 
 def _handle_join(member: WireMember, heartbeat: GroupHeartbeatRequest, at: float) -> list[Signal]:
@@ -82,6 +91,8 @@ def handle_response(
     at: float,
 ) -> list[Signal]:
     """Return the signals of the response: an error, another target, or a completed target."""
+    if sent.epoch < 0:
+        return [] if response.error else member.report_leave(at, None)
     if response.error:
         return _handle_error(member, response, at)
     member.generation = response.epoch

@@ -203,6 +203,26 @@ class TestConsumerGroup:
         assert got(beat(talk, epoch)) == [("leave", 0)]
         assert got(beat(talk, 0, topic_partitions=())) == [("raise", 2)]
 
+    @pytest.mark.parametrize("api_key", [CONSUMER_HEARTBEAT, SHARE_HEARTBEAT, STREAMS_HEARTBEAT])
+    @pytest.mark.parametrize("epoch", [-1, -2])
+    def test_leave_of_an_unseen_member_counts_once_the_broker_knows_it(
+        self, api_key: int, epoch: int
+    ) -> None:
+        """A consumer that is closed before its first heartbeat leaves a group it never joined."""
+        for error, signals in ((0, [("leave", 0)]), (25, [])):
+            talk = Wire().connect()
+
+            assert got(beat(talk, epoch, api_key)) == []
+            assert got(talk.tell(error_code=error)) == signals
+
+    def test_member_that_was_refused_a_leave_may_join(self) -> None:
+        talk = Wire().connect()
+        beat(talk, -1)
+        talk.tell(error_code=25)
+
+        assert got(beat(talk, 0, subscribed_topic_names=("t",))) == [("raise", 2)]
+        assert got(beat(talk, -1)) == [("leave", 0)]
+
     def test_the_answer_to_a_leave_is_void(self, talk: Talk) -> None:
         beat(talk, -1)
 
