@@ -8,9 +8,9 @@ consumer
 streams
     ``close``, ``add-thread``, ``remove-thread``. It reports ``state RUNNING`` and so on.
 admin
-    ``create-topic NAME PARTITIONS``, ``set-partitions NAME COUNT``, ``produce NAME COUNT``,
-    ``await NAME COUNT`` (until a topic holds so many records), ``remove-members GROUP``,
-    ``close``.
+    ``create-topic NAME PARTITIONS``, ``delete-topic NAME``, ``set-partitions NAME COUNT``,
+    ``produce NAME COUNT``, ``await NAME COUNT`` (until a topic holds so many records),
+    ``remove-members GROUP``, ``close``.
 """
 
 import shutil

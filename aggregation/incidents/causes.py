@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from aggregation.incidents.model import IncidentKind
-from aggregation.rebalances.causes import cause_of
+from aggregation.rebalances.causes import cause_of, list_steps
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.root_cause import Certainty, find_removals
 from aggregation.rebalances.segments import (
@@ -19,7 +19,7 @@ from aggregation.rebalances.segments import (
     Step,
     is_inferred_leave,
 )
-from metrics.model.sample import Outcome, Scope
+from metrics.model.sample import CONFIGURED, Outcome, Scope
 from metrics.model.signals import streams_thread
 from metrics.model.status import RebalanceStatus
 
@@ -140,18 +140,25 @@ def _of_segment(segment: Segment) -> Iterator[Cause]:
     if segment.is_exit:
         yield _exit(segment)
     has_change = any(step.code is RebalanceStatus.SUBSCRIPTION_CHANGED for step in segment.steps)
-    for step in segment.steps:
+    for step in list_steps(segment):
         kind = _kind_of(step, segment)
         if kind is not None and not (has_change and step.reason == _PATTERN_MATCHED):
             yield _cause(step, kind)
-    if is_failed_assignment(segment.shown):
+    is_failed = is_failed_assignment(segment.shown)
+    if is_failed or (not segment.steps and _is_configured(segment.shown)):
         yield Cause(
             kind=IncidentKind.TASK_CONFIGURATION,
-            at=segment.ended_at,
+            at=segment.ended_at if is_failed else segment.started_at,
             member=segment.member,
             reason=segment.shown,
+            certainty=Certainty.SEEN if is_failed else Certainty.INFERRED,
             source=segment.source,
         )
+
+
+def _is_configured(shown: str | None) -> bool:
+    """Check for an assignment that rests on a newer configuration of Connect's workers."""
+    return shown is not None and shown.startswith(CONFIGURED)
 
 
 def _exit(segment: Segment) -> Cause:

@@ -320,7 +320,10 @@ def _gaps(
     changes: list[tuple[float, Ownership | _Exit]] = [
         (each.at, each) for each in (*attributes.ownership, *returns)
     ]
-    changes += [(each.stopped_at, each) for each in exits]
+    exits = list(exits)
+    changes += [(each.stopped_at, each) for each in exits if each.stopped_at < each.at]
+    # a leave and the record of what its member gave up by it are of one instant
+    changes[:0] = [(each.at, each) for each in exits if each.stopped_at >= each.at]
     for at, change in sorted(changes, key=lambda pair: pair[0]):
         now_owned = change.owned if isinstance(change, Ownership) else frozenset[str]()
         loss = _loss_of(change, changed_at.get(change.member, at), targets)

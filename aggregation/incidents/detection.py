@@ -16,7 +16,12 @@ from dataclasses import InitVar, dataclass, field, replace
 from aggregation.incidents.attributes import Attributes
 from aggregation.incidents.causes import Cause, list_causes, was_noticed_at_once
 from aggregation.incidents.drafts import Draft
-from aggregation.incidents.follow_ups import is_follow_up, is_in_loop, is_rejoin_of_changed
+from aggregation.incidents.follow_ups import (
+    is_delayed,
+    is_follow_up,
+    is_in_loop,
+    is_rejoin_of_changed,
+)
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
 from aggregation.incidents.openings import is_passing, open_draft
 from aggregation.incidents.places import is_other_release, list_releases, place_key, replaces
@@ -349,7 +354,9 @@ class GroupHistory:
         """
         last = self.drafts[-1] if self.drafts else None
         if last is not None and (
-            is_in_loop(last, rebalance) or is_rejoin_of_changed(last, rebalance)
+            is_in_loop(last, rebalance)
+            or is_delayed(last, rebalance)
+            or is_rejoin_of_changed(last, rebalance)
         ):
             return last
         if is_more:

@@ -3,6 +3,8 @@
 Source: incidents.md 1a.2.
 """
 
+import re
+
 from aggregation.incidents.attributes import Attributes
 from aggregation.incidents.causes import Cause, is_failed_assignment
 from aggregation.incidents.details import is_resized
@@ -13,7 +15,11 @@ from aggregation.incidents.restarts import RESTART_S, RESTARTS
 from aggregation.incidents.topic_growth import find_growth
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S
 from aggregation.rebalances.rebalances import ExplainedRebalance
+from metrics.model.sample import REBALANCE_DELAY
 
+TASKS_S = 5.0
+"""A connector starts, and its tasks are configured, within this after its assignment."""
+_DELAY = re.compile(rf"{REBALANCE_DELAY} (\d{{1,10}})")
 FOLLOW_S = 60.0
 """A leader notices a changed subscription's topics within this (it requests metadata at once)."""
 
@@ -23,7 +29,7 @@ def is_follow_up(last: Draft, cause: Cause, until: float, attributes: Attributes
     if cause.kind is IncidentKind.METADATA_CHANGED:
         return _is_noticed(last, cause, until, attributes)
     if cause.kind is IncidentKind.TASK_CONFIGURATION:
-        return _fails_again(last, cause)
+        return _fails_again(last, cause) or _configures_tasks(last, cause)
     return cause.kind.is_follow_up and _is_announced(last, cause)
 
 
@@ -31,6 +37,21 @@ def is_in_loop(last: Draft, rebalance: ExplainedRebalance) -> bool:
     """Check for a round of Connect's workers right after one with an error as its assignment."""
     is_loop = is_failed_assignment(last.reason)
     return is_loop and rebalance.round.started_at <= last.ended_at + REJOIN_S
+
+
+def is_delayed(last: Draft, rebalance: ExplainedRebalance) -> bool:
+    """Check for the rebalance that the last one of Connect's workers has announced.
+
+    Tasks of a worker that left wait for its return for `scheduled.rebalance.max.delay.ms`. Then all
+    workers join again by themselves (KIP-415).
+    """
+    pieces = last.rebalances[-1].round.segments if last.rebalances else ()
+    due = [
+        piece.ended_at + int(found[1]) / 1000
+        for piece in pieces
+        if (found := _DELAY.search(piece.shown or "")) is not None
+    ]
+    return any(abs(rebalance.round.started_at - at) <= REJOIN_S for at in due)
 
 
 def is_rejoin_of_changed(last: Draft, rebalance: ExplainedRebalance) -> bool:
@@ -50,6 +71,16 @@ def _fails_again(last: Draft, cause: Cause) -> bool:
         return False
     pause_s = RESTART_S if is_failed_assignment(last.reason) else FOLLOW_S
     return cause.at <= last.ended_at + pause_s
+
+
+def _configures_tasks(last: Draft, cause: Cause) -> bool:
+    """Check for the tasks of a connector that was configured right before.
+
+    Once a connector has started, its worker writes the configurations of its tasks, and all workers
+    join again (`DistributedHerder.reconfigureConnectorTasksWithRetry`).
+    """
+    is_soon = last.is_ongoing or cause.at <= last.ended_at + TASKS_S
+    return last.kind is cause.kind and is_soon
 
 
 def _is_announced(last: Draft, cause: Cause) -> bool:

@@ -4,8 +4,9 @@ Source: semantics.md sections 4a and 6.
 """
 
 import re
+from collections.abc import Iterator
 
-from aggregation.rebalances.segments import Step
+from aggregation.rebalances.segments import Segment, Step
 from metrics.model.sample import Scope
 from metrics.model.status import RebalanceStatus
 
@@ -19,6 +20,8 @@ _FOLLOW_UPS = {
     RebalanceStatus.VERSION_PROBING,
     RebalanceStatus.ENDPOINT_UPDATE,
 }
+_REFUSED_S = 1.0
+"""A member that was frozen looks at its metadata, then sends its heartbeat: within one poll."""
 SCHEDULED = r"(?i)follow-?up rebalance scheduled for (\S+)"
 """What Kafka Streams says when it rejoins by itself; group 1 is when, in several formats."""
 AT_ONCE = r"0|1970-01-01.*"
@@ -46,3 +49,16 @@ def cause_of(step: Step) -> RebalanceStatus | None:
         or (step.scope is Scope.STREAMS and step.code < RebalanceStatus.VERSION_PROBING)
     )
     return None if is_consequence else step.code
+
+
+def list_steps(segment: Segment) -> Iterator[Step]:
+    """Yield the steps of a segment that may have caused its rebalance.
+
+    Other topics that a member found right before the coordinator refused it as unknown are no
+    cause: it had been removed before.
+    """
+    refused = [step.at for step in segment.steps if step.code is RebalanceStatus.UNKNOWN_MEMBER]
+    for step in segment.steps:
+        is_news = step.code is RebalanceStatus.METADATA_CHANGED
+        if not (is_news and any(0 <= at - step.at <= _REFUSED_S for at in refused)):
+            yield step

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from aggregation.rebalances.causes import cause_of
+from aggregation.rebalances.causes import cause_of, list_steps
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S, RebalanceSegments
 from aggregation.rebalances.segments import MemberRef, Segment, Step, is_inferred_leave
 from aggregation.rebalances.unsynced_joins import Join
@@ -63,7 +63,7 @@ class Straggler:
 
 def find_seen_trigger(round_: RebalanceSegments) -> Trigger | None:
     """Return the earliest cause that was seen; an admin's words go before the victim's silence."""
-    causes = [(step, cause_of(step)) for piece in round_.segments for step in piece.steps]
+    causes = [(step, cause_of(step)) for piece in round_.segments for step in list_steps(piece)]
     found = [(step, code) for step, code in causes if code is not None]
     if not found:
         return None

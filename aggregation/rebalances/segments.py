@@ -35,6 +35,7 @@ _BEGINNINGS = {
 }
 """Causes inside a client that is a member."""
 _OUTSIDE = {RebalanceStatus.NEW_MEMBER, RebalanceStatus.UNKNOWN_MEMBER, DROPPED_GROUP}
+_FENCED = {RebalanceStatus.UNKNOWN_MEMBER, RebalanceStatus.STALE_MEMBER}
 _SAME_LEAVE_S = 1.0
 """A log's line about a drop and the leave on the wire are of the same moment."""
 _REMOVAL_S = 0.1
@@ -439,6 +440,8 @@ def _split_leave(whole: Segment, *, is_classic: bool) -> list[Segment]:
     if is_classic or leave is None or leave.code is not RebalanceStatus.USER_REQUESTED:
         return [replace(whole, is_exit=True)]
     before = replace(whole, ended_at=leave.at, steps=whole.steps[:-1], outcome=None)
+    if before.steps[-1].code in _FENCED:  # it did not join again: the group lost it before
+        return [before]
     steps = (replace(leave, masked=False),)
     return [before, replace(whole, started_at=leave.at, steps=steps, is_exit=True, joins=())]
 

@@ -3,7 +3,8 @@
 Theory of operation. Fixed scenes show what their author thought of. Here members of one group, each
 with a client and a version of its own, start, close, are killed, frozen, stall, subscribe to other
 topics and get errors, some at almost the same time. Some start with another assignor or protocol,
-their network hangs, their broker restarts. Their logs, the traffic and the broker's log are kept.
+their network hangs, their broker restarts, a topic is deleted. Connect's workers get connectors.
+Their logs, the traffic and the broker's log are kept.
 The incidents by traffic are printed, and below them those that another source names differently
 (`+`), leaves out (`-`), or counts differently (`~`).
 
@@ -23,9 +24,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 import click
@@ -37,7 +40,8 @@ from agent.lab.proxy import CONSUMER_HEARTBEAT, JOIN_GROUP, SYNC_GROUP
 from agent.processes.driver import Driver
 from agent.processes.errors import ProcessError
 from tests.system.corpus.__main__ import hurried_lab, warm
-from tests.system.corpus.take import Settings, Take
+from tests.system.corpus.programs import connect
+from tests.system.corpus.take import Settings, Take, Worker
 
 _CLI = Path(sys.executable).with_name("rebalance-agent")
 _JAVA = "2.0.1 2.1.1 2.3.1 2.5.1 2.7.2 2.8.2 3.0.2 3.3.2 3.5.2 3.7.2 3.9.1 4.0.1 4.1.1 4.3.0 4.4.0"
@@ -54,6 +58,7 @@ _UPGRADES = (
     {_ASSIGNOR: f"{_COOPERATIVE},{_RANGE}"},
 )
 _STREAMS = {"num.stream.threads": "2", "replication.factor": "1", "commit.interval.ms": "500"}
+_KIP1071 = {**_STREAMS, "group.protocol": "streams"}
 _SAME_S = 2.5
 """Begins of one incident by two sources are nearer than this."""
 _PAUSES_S = (0.3, 1.5, 4.0, 5.0, 7.0, 9.0)
@@ -92,6 +97,8 @@ FAMILIES = (
     Family("migration", _SINCE_3_9, {}, "consumer", choices=({}, _KIP848, _KIP848)),
     Family("share", "4.2.0 4.3.0 4.4.0", {}, "share"),
     Family("streams", "2.4.1 2.8.2 3.3.2 3.7.2 4.0.1 4.3.0 4.4.0", _STREAMS, "streams"),
+    Family("kip1071", "4.2.0 4.3.0 4.4.0", _KIP1071, "streams"),
+    Family("connect", "2.5.1 2.8.2 3.3.2 3.9.1 4.1.1 4.3.0", {}, "connect"),
 )
 
 
@@ -116,6 +123,9 @@ class RandomGroup:
     frozen: set[str] = field(default_factory=set)
     steps: list[Step] = field(default_factory=list)
     partitions: int = 4
+    workers: dict[str, Worker] = field(default_factory=dict)
+    """Connect's, by member."""
+    connectors: int = 0
 
     def choose_versions(self) -> None:
         """Give each member a client: often all have one, as before and after a deploy."""
@@ -125,8 +135,9 @@ class RandomGroup:
             chosen = common if is_same or number == 1 else self.chance.choice(of_java)
             is_other = bool(others) and number > 1
             self.versions[f"m{number}"] = self.chance.choice(others) if is_other else chosen
+        artifacts = connect if self.family.protocol == "connect" else clients
         for version in {each for each in self.versions.values() if ":" not in each}:
-            fetch(clients(version), self.take.lab.cache)  # no download within the story
+            fetch(artifacts(version), self.take.lab.cache)  # no download within the story
 
     def play(self, steps: int) -> None:
         """Start two members, do so many random steps, and close all."""
@@ -163,6 +174,9 @@ class RandomGroup:
         }
         of_group = {
             "grow": self._grow,
+            "delete": self._delete,
+            "add": self._add_connector,
+            "drop": self._drop_connector,
             "remove": self._remove,
             "fault": self._inject,
             "hold": self.take.lab.proxy.hold,
@@ -195,6 +209,29 @@ class RandomGroup:
         self.partitions += 2
         self.take.admin(f"set-partitions {self.take.topic} {self.partitions}")
 
+    def _delete(self) -> None:
+        """Delete the second topic, which some may read, and create it again later."""
+        self.take.admin(f"delete-topic {self.take.topic}-b")
+        time.sleep(self.chance.choice((0.5, 6.0)))
+        self.take.admin(f"create-topic {self.take.topic}-b 2")
+
+    def _add_connector(self) -> None:
+        self.connectors += 1
+        name, tasks = f"files-{self.connectors}", self.chance.choice((1, 2, 3))
+        self._ask_worker(lambda worker: worker.create(name, self.take.topic, tasks))
+
+    def _drop_connector(self) -> None:
+        name = f"files-{self.connectors}"
+        self.connectors -= 1
+        self._ask_worker(lambda worker: worker.delete(name))
+
+    def _ask_worker(self, request: Callable[[Worker], None]) -> None:
+        """Ask a worker that runs in the background: it answers late while its leader is frozen."""
+        live = [each for each in self.running if each not in self.frozen]
+        if live:
+            worker = self.workers[self.chance.choice(live)]
+            Thread(target=_try_request, args=(request, worker), daemon=True).start()
+
     def _remove(self) -> None:
         self.take.lab.admin.send(f"remove-members {self.take.group}")
 
@@ -211,6 +248,9 @@ class RandomGroup:
     def _list_actions(self) -> list[tuple[str, str]]:
         found = [("grow", "")] if self.partitions < 8 else []
         found += [("remove", "")] if self.family.is_static else []
+        found += [("delete", "")] if self.family.protocol in _FAULTS else []
+        if self.family.protocol == "connect":
+            found += [("drop" if self.connectors > 1 else "add", "")] * 3
         if self.family.has_outages:
             turns = [each.action for each in self.steps if each.action in {"hold", "release"}]
             found += [("release" if turns[-1:] == ["hold"] else "hold", "")] * 3 + [("bounce", "")]
@@ -259,8 +299,17 @@ class RandomGroup:
             return take.streams(member, settings)
         if self.family.protocol == "share":
             return take.share(member, settings)
+        if self.family.protocol == "connect":
+            self.workers[member] = take.worker(member)
+            return self.workers[member].driver
         remote = {"bootstrap.servers": take.lab.proxy.address} if self._is_remote(member) else {}
         return take.consumer(member, settings | remote | {"max.poll.interval.ms": "8000"})
+
+
+def _try_request(request: Callable[[Worker], None], worker: Worker) -> None:
+    """Let a request fail: its worker may rebalance, or may have ended."""
+    with suppress(OSError):
+        request(worker)
 
 
 _PYTHON = {"confluent-kafka": {"debug": "cgrp", "partition_assignment_strategy": "range"}}

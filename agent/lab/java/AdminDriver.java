@@ -40,6 +40,9 @@ public final class AdminDriver {
                 NewTopic topic = new NewTopic(words[0], Optional.of(Integer.valueOf(words[1])), Optional.empty());
                 admin.createTopics(Collections.singleton(topic)).all().get();
                 break;
+            case "delete-topic":
+                admin.deleteTopics(Collections.singleton(words[0])).all().get();
+                break;
             case "set-partitions":
                 NewPartitions more = NewPartitions.increaseTo(Integer.parseInt(words[1]));
                 admin.createPartitions(Collections.singletonMap(words[0], more)).all().get();

@@ -25,6 +25,8 @@ class ConnectAssignment:
     """The whole assignment; since V1 only its additions."""
     revoked: frozenset[str]
     """To be given up at once, and to join again."""
+    delay_ms: int = 0
+    """After this, the workers join again: tasks of a worker that left wait for its return."""
 
     @property
     def failure(self) -> str | None:
@@ -123,6 +125,7 @@ def read_assignment(data: bytes) -> ConnectAssignment:
         config_offset=buffer.int64(),
         assigned=_read_names(buffer),
         revoked=_read_names(buffer) if version >= 1 else frozenset(),
+        delay_ms=buffer.int32() if version >= 1 else 0,
     )
 
 

@@ -32,13 +32,14 @@ from agent.wire.members.error_codes import (
 from agent.wire.members.member import (
     EMPTY,
     KAFKAJS_ASSIGNOR,
+    ConfigState,
     RevokeProgress,
     WireMember,
     describe_topics,
     name_partitions,
     share_topics,
 )
-from metrics.model.sample import clip_reason
+from metrics.model.sample import CONFIGURED, REBALANCE_DELAY, clip_reason
 from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 
@@ -46,6 +47,8 @@ _EAGER = {"range", "roundrobin", "sticky", KAFKAJS_ASSIGNOR}
 """Assignors of the eager protocol: owned partitions were revoked before the join."""
 _JAVA = "apache-kafka-java"
 _CONSUMER, _CONNECT = "consumer", "connect"
+_ON_TIME_S = 1.0
+"""A worker joins this close to the time that its assignment set."""
 _T = TypeVar("_T")
 
 
@@ -89,6 +92,9 @@ def handle_join_request(
     if member.reported_causes:  # of a running rebalance
         *others, last = out or member.report_alive(at)
         out = [*others, replace(last, joins=True)]
+    elif join.member_id and member.generation is not None:  # it began it, or learns later why
+        out.append(member.build_signal(SignalKind.JOIN, at))
+        member.has_shown_join = True
     is_new = not join.member_id and join.instance_id is None  # its partitions went to others
     if is_new or not member.is_rdkafka:
         member.joined_at = at
@@ -147,6 +153,9 @@ def handle_join_response(member: WireMember, response: JoinResponse, at: float) 
         return _handle_error(member, response.error, "JoinGroup", at)
     member.generation = response.generation
     member.learn(assignor=response.protocol, leader=response.leader or None)
+    is_shown, member.has_shown_join = member.has_shown_join, False
+    if is_shown:
+        return member.report_alive(at)
     return [] if member.reported_causes else [member.build_signal(SignalKind.JOIN, at)]
 
 
@@ -200,13 +209,46 @@ def _complete_worker(
     """Return the same of a Connect worker; its leader may have failed to assign anything."""
     read = connect_assignment.read_assignment
     assignment = _read_or_count(read, response.assignment, counts, "connect_assignment")
-    if assignment is None or not (assignment.failure or assignment.revoked):
-        return _complete(member, at, None, None)
+    if assignment is None:
+        return _complete(member, at)
     if assignment.failure is not None:
         return member.report_cause(RebalanceStatus.RETRY_ON_ERROR, at, assignment.failure)
-    reason = f"tasks to revoke: {', '.join(sorted(assignment.revoked))}"
-    status = RebalanceStatus.REVOCATION_NEEDED
-    return _complete(member, at, FollowUp(status=status, at=at, reason=clip_reason(reason)), None)
+    shown, follow_up = _describe_assignment(member, assignment, at), None
+    if assignment.revoked:
+        follow_up = FollowUp(
+            status=RebalanceStatus.REVOCATION_NEEDED,
+            at=at,
+            reason=clip_reason(f"tasks to revoke: {', '.join(sorted(assignment.revoked))}"),
+        )
+    return [replace(each, reason=shown) for each in _complete(member, at, follow_up)]
+
+
+def _describe_assignment(
+    member: WireMember, assignment: connect_assignment.ConnectAssignment, at: float
+) -> str | None:
+    """Return what an assignment shows: a newer configuration, and when the workers join again."""
+    delay = f"{REBALANCE_DELAY} {assignment.delay_ms}" if assignment.delay_ms > 0 else None
+    parts = [_compare_configuration(member, assignment), delay]
+    rejoin_at = at + assignment.delay_ms / 1000 if delay else None
+    member.config = ConfigState(assignment.config_offset, rejoin_at)
+    return "; ".join(filter(None, parts)) or None
+
+
+def _compare_configuration(
+    member: WireMember, assignment: connect_assignment.ConnectAssignment
+) -> str | None:
+    """Return the words for a configuration that is newer than that of the assignment before.
+
+    A worker joins by itself when a connector or its tasks are configured
+    (`DistributedHerder.tick`). It also does when tasks have waited long enough for a worker that
+    left: meanwhile a new session key may have moved the offset.
+    """
+    before = member.config
+    if before is None or assignment.config_offset <= before.offset:
+        return None
+    if before.rejoin_at is not None and abs(member.joined_at - before.rejoin_at) < _ON_TIME_S:
+        return None
+    return f"{CONFIGURED}: offset {assignment.config_offset}, {before.offset} before"
 
 
 def _find_revocation(

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -54,6 +54,15 @@ class SilentLeave:
     """The member used to commit, and had stopped."""
 
 
+class ConfigState(NamedTuple):
+    """What a Connect worker's assignment rests on."""
+
+    offset: int
+    """Of the config topic."""
+    rejoin_at: float | None
+    """When the workers join again for tasks that wait (Unix seconds); None: not at all."""
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class WireMember:
     """The known state of one member."""
@@ -87,9 +96,13 @@ class WireMember:
     follow_up: RebalanceStatus = RebalanceStatus.NONE
     """The follow-up that the last assignment requests of the Streams instance."""
     awaits_sync: bool = False
+    has_shown_join: bool = False
+    """It was a member, and the request of its join has been reported, without a cause."""
     revocation: RevokeProgress = RevokeProgress.NONE
     gaps_at_join: int = 0
     """The connection's losses when this round's join was sent."""
+    config: "ConfigState | None" = None
+    """Of a Connect worker: what its last assignment rests on."""
     # consumer, share and streams groups
     subscription: frozenset[str] | None = None
     """The same of these groups."""
@@ -227,6 +240,7 @@ class WireMember:
         self.owned, self.follow_up = EMPTY, RebalanceStatus.NONE
         self.revocation = RevokeProgress.NONE
         self.topics, self.streams_info = None, None  # a later join is a new member's
+        self.config = None
         self.assigned, self.committed_at = (), None
         self._reset_heartbeats()
 
@@ -235,7 +249,7 @@ class WireMember:
         self.topics, self.owned, self.streams_info = None, EMPTY, None
         self.follow_up, self.revocation = RebalanceStatus.NONE, RevokeProgress.NONE
         self.reported_causes = EMPTY
-        self.silent_leave = None
+        self.silent_leave = self.config = None
         self._reset_heartbeats()
 
     def _reset_heartbeats(self) -> None:

@@ -1312,6 +1312,50 @@ class TestKinds:
         assert len(found.rebalances) == 2
         assert went(found) == [("a", DepartureMode.EXPIRED, True)]
 
+    @pytest.mark.parametrize("first", [3, 7])
+    def test_topics_of_a_member_that_was_removed_before_are_no_cause(self, first: int) -> None:
+        """A frozen leader looks at its metadata before it sends the heartbeat that is refused."""
+        start = [*START, *(reads(11.0, each, f"t-{n}") for n, each in enumerate((A, B, C)))]
+        removed = [*round_of(2, 100.0, B, C), reads(100.6, B, "t-1", "t-0")]
+        back = [
+            raised(first, 120.0, A, reason="cached metadata has changed"),
+            raised(3, 120.03, A, reason="encountered UNKNOWN_MEMBER_ID"),
+            signal(SignalKind.JOIN, 120.05, A),
+        ]
+        then = [each for each in round_of(3, 120.1, A, B, C) if each.kind is not SignalKind.RAISE]
+        asked = [raised(1, 120.08, each) for each in (B, C)]
+
+        (found,) = analyze(records(*start, *removed, *back, *asked, *then)).incidents[1:]
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
+        assert len(found.rebalances) == 2
+
+    def test_fenced_member_that_ends_instead_of_joining_again_leaves_nothing(self) -> None:
+        """Kafka Streams shuts down if its threads fail meanwhile; the group went on without it."""
+        a, b, c = (replace(each, group_type="streams") for each in (A, B, C))
+        start = round_of(1, 10.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW})
+        removed = round_of(2, 100.0, b, c)
+        words = "transitioned from FENCED to UNSUBSCRIBED"
+        end = [raised(3, 102.0, a, reason="member a is unknown"), left(102.3, a, words)]
+
+        found = analyze(records(*start, *removed, *end)).incidents[1:]
+
+        assert kinds(found) == [(K.SESSION_EXPIRED, ["a"])]
+
+    def test_partitions_of_a_leave_count_for_it_while_a_member_is_stuck(self) -> None:
+        """The stuck member's rebalance runs at the moment of the leave."""
+        a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
+        start = round_of(1, 10.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW})
+        owned = [reads(11.0, each, f"t-{number}") for number, each in enumerate((a, b, c))]
+        stuck = [*round_of(2, 100.0, a, b), raised(3, 102.0, c, reason="member c is unknown")]
+        leave = [reads(150.0, a), left(150.0, a)]
+        taken = [*round_of(3, 152.0, b), reads(152.5, b, "t-0", "t-1")]
+
+        found = analyze(records(*start, *owned, *stuck, *leave, *taken)).incidents
+
+        assert kinds(found)[-1] == (K.MEMBER_LEFT, ["a"])
+        assert found[-1].cost.unread_partition_seconds == pytest.approx(2.5)
+
     def test_removal_of_an_instance_that_only_the_admin_names(self) -> None:
         """Its connection alone was seen; the victim's log names the client."""
         by = '{"client_id":"admin-1","host":"ops"}'
@@ -2296,3 +2340,66 @@ def test_partitions_of_a_member_that_nobody_sees_are_no_new_ones() -> None:
     found = analyze(records(*start, *then)).incidents[-1]
 
     assert (found.kind, found.detail) == (K.UNKNOWN, {})
+
+
+class TestConnect:
+    WORKERS = tuple(replace(each, protocol_type="connect") for each in (A, B, C))
+
+    def joins(self, generation: int, at: float, shown: str | None = None) -> list[Signal]:
+        """Return a round that all workers join by themselves; their assignment shows more."""
+        members = self.WORKERS
+        out = [signal(SignalKind.JOIN, at, each) for each in members]
+        return out + [
+            signal(SignalKind.SYNC, at + 0.1, each, generation=generation, reason=shown)
+            for each in members
+        ]
+
+    def analyze(self, *signals: Signal) -> list[Incident]:
+        causes = {"a": NEW, "b": NEW, "c": NEW}
+        return analyze(records(*round_of(1, 0.0, *self.WORKERS, causes=causes), *signals)).incidents
+
+    def test_newer_configuration_on_the_wire(self) -> None:
+        words = "newer Connect configuration: offset 5, 2 before"
+
+        (_, found) = self.analyze(*self.joins(2, 100.0, words))
+
+        assert kinds([found]) == [(K.TASK_CONFIGURATION, [])]
+        assert (found.certainty, found.reason) == (Certainty.INFERRED, words)
+
+    def test_joins_without_any_evidence_stay_unknown(self) -> None:
+        (_, found) = self.analyze(*self.joins(2, 100.0))
+
+        assert found.kind is K.UNKNOWN
+
+    @pytest.mark.parametrize(("gap_s", "number"), [(2.0, 1), (60.0, 2)])
+    def test_tasks_are_configured_right_after_their_connector(
+        self, gap_s: float, number: int
+    ) -> None:
+        first = {"a": (7, "Connector files config updated")}
+        then = {"b": (7, "Tasks [files-0] configs updated")}
+
+        found = self.analyze(
+            *round_of(2, 100.0, *self.WORKERS, causes=first),
+            *round_of(3, 100.5 + gap_s, *self.WORKERS, causes=then),
+        )
+
+        assert [each.kind for each in found[1:]] == [K.TASK_CONFIGURATION] * number
+        assert sum(len(each.rebalances) for each in found[1:]) == 2
+
+    @pytest.mark.parametrize(("at", "kind"), [(400.0, K.MEMBER_LEFT), (300.0, K.UNKNOWN)])
+    def test_workers_join_again_behind_the_delay_of_a_leave(
+        self, at: float, kind: IncidentKind
+    ) -> None:
+        """Tasks of the worker that left wait five minutes for it."""
+        left_at = left(99.9, self.WORKERS[0], "closed")
+        after = [
+            replace(each, reason="rebalance delay: 300000")
+            if each.kind is SignalKind.SYNC
+            else each
+            for each in round_of(2, 99.5, *self.WORKERS[1:])
+        ]
+        rejoin = [each for each in self.joins(3, at) if each.member is not self.WORKERS[0]]
+
+        found = self.analyze(left_at, *after, *rejoin)
+
+        assert found[-1].kind is kind

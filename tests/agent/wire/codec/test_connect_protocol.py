@@ -33,14 +33,21 @@ def tasks(connectors: Tasks) -> bytes:
 
 
 def assignment(
-    given: Tasks, revoked: Tasks | None = None, *, version: int = SESSIONED, error: int = 0
+    given: Tasks,
+    revoked: Tasks | None = None,
+    *,
+    version: int = SESSIONED,
+    error: int = 0,
+    offset: int = 12,
+    delay_ms: int = 0,
 ) -> bytes:
     """Return the bytes of IncrementalCooperativeConnectProtocol.serializeAssignment."""
     out = struct.pack(">hh", version, error) + text("w1-a") + text("http://10.0.0.1:8083/")
-    out += struct.pack(">q", 12) + tasks(given)
+    out += struct.pack(">q", offset) + tasks(given)
     if version == EAGER:
         return out
-    return out + (struct.pack(">i", -1) if revoked is None else tasks(revoked)) + bytes(4)
+    rest = struct.pack(">i", -1) if revoked is None else tasks(revoked)
+    return out + rest + struct.pack(">i", delay_ms)
 
 
 @pytest.fixture
@@ -119,3 +126,29 @@ def test_a_failed_assignment_ends_nothing(talk: Talk) -> None:
 def test_odd_bytes_are_counted_and_the_round_ends(talk: Talk, odd: bytes) -> None:
     assert synced(talk, odd) == [("sync", 0)]
     assert talk.wire.interpreter.counts == {"connect_assignment": 1}
+
+
+@pytest.mark.parametrize(
+    ("offset", "delay_ms", "reason"),
+    [
+        (15, 0, "newer Connect configuration: offset 15, 12 before"),
+        (12, 0, None),
+        (
+            15,
+            4_000,
+            None,
+        ),  # tasks have waited for a worker that left; the key was renewed meanwhile
+    ],
+)
+def test_newer_configuration_is_why_a_worker_joins(
+    talk: Talk, offset: int, delay_ms: int, reason: str | None
+) -> None:
+    talk.sync()
+    talk.tell(assignment=assignment({"sink": [0]}, delay_ms=delay_ms))
+    talk.wire.at += 4.0 - 1.0
+    talk.ask(JOIN_GROUP, 9, group_id="g", member_id="m1-a", protocol_type="connect")
+    talk.joined(protocol="sessioned", generation=2)
+    talk.sync(generation=2)
+    (signal,) = talk.tell(assignment=assignment({"sink": [0]}, offset=offset))
+
+    assert (signal.kind, signal.reason) == ("sync", reason)

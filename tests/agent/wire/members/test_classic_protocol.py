@@ -144,7 +144,7 @@ class TestReasons:
         ],
     )
     def test_these_reasons_are_no_causes(self, talk: Talk, reason: str) -> None:
-        assert got(talk.join(reason=reason)) == []
+        assert got(talk.join(reason=reason)) == [("join", 0)]
 
     def test_a_cause_is_told_once_a_round(self, talk: Talk) -> None:
         assert got(talk.heartbeat(error=27)) == raised(1)
@@ -277,7 +277,10 @@ class TestCooperative:
         talk.sync()
         talk.synced({"t": [0]})
 
-        assert [signal.assigned for signal in talk.join(protocol=assignor)] == [()]
+        signals = talk.join(protocol=assignor)
+
+        assert got(signals[:-1]) == [("join", 0)]
+        assert signals[-1].assigned == ()
 
     def test_a_rolling_change_of_the_strategy_is_followed(self) -> None:
         """A member that knows both has revoked all before it joins, whatever the group chooses."""
@@ -375,6 +378,19 @@ class TestGained:
         talk.sync(generation=3)
 
         assert [each.gained for each in talk.synced({"t": [0]})] == [None]
+
+
+def test_join_of_a_member_without_a_cause_begins_with_its_request(talk: Talk) -> None:
+    """It may wait for others until the response."""
+    assert got(talk.join()) == [("join", 0)]
+    assert got(talk.joined(generation=2)) == []
+
+
+def test_join_of_a_new_member_is_known_by_the_response() -> None:
+    talk = Wire().connect()
+
+    assert got(talk.join("")) == []
+    assert got(talk.joined(generation=1)) == [("join", 0)]
 
 
 def test_the_leader_is_learned_from_every_join(talk: Talk) -> None:
