@@ -34,6 +34,9 @@ _BY_NUMBER = {
 }
 _NAMES = {
     *_BY_NUMBER.values(),
+    "INCORRECTLY_PARTITIONED_TOPICS",
+    "MISSING_SOURCE_TOPICS",
+    "SHUTDOWN_APPLICATION",
     "INVALID_REGULAR_EXPRESSION",
     "INVALID_REQUEST",
     "STALE_MEMBER_EPOCH",
@@ -64,6 +67,9 @@ _BY_WORDS = {
         ),
         "UNSUPPORTED_ASSIGNOR": r"assignor or its version range is not supported",
         "UNKNOWN_SERVER_ERROR": r"unexpected error when processing the request",
+        "INCORRECTLY_PARTITIONED_TOPICS": r"in the following statuses: .*\(2\) ",
+        "MISSING_SOURCE_TOPICS": r"in the following statuses: .*\(1\) ",
+        "SHUTDOWN_APPLICATION": r"in the following statuses: .*\(4\) ",
         "INVALID_REGULAR_EXPRESSION": r"regular expression is not valid",
     }.items()
 }

@@ -159,13 +159,16 @@ def _merge_losses(drafts: Iterable[Draft]) -> list[Draft]:
 
 
 def _error_of_threads(draft: Draft) -> str | None:
-    """Return the words of the error, if threads of Kafka Streams failed by it.
+    """Return the error's name or words, if threads of Kafka Streams failed by it.
 
     A lost right has its own rule.
     """
     is_failure = draft.kind is IncidentKind.JOIN_FAILED and not draft.lost_right
     is_streams = all(streams_thread(member.client_id) for member in draft.members)
-    return draft.reason if is_failure and is_streams else None
+    if not (is_failure and is_streams):
+        return None
+    name = draft.detail.get("error")
+    return name if isinstance(name, str) else draft.reason
 
 
 def _order(error: Refusal) -> tuple[float, tuple[str, ...], str]:

@@ -286,6 +286,9 @@ def _build_group_heartbeat_response(seen: Fields, _version: int) -> GroupHeartbe
         else _build_tasks(seen),
         warmups=bool(seen.get("warmup_tasks")),
         endpoint_epoch=seen.get("endpoint_information_epoch"),
+        status=tuple(
+            (each["status_code"], each["status_detail"] or "") for each in seen.get("status") or ()
+        ),
     )
 
 
@@ -342,6 +345,7 @@ _HEARTBEAT_RESPONSE = MessageReader(
         "standby_tasks",
         "warmup_tasks",
         "endpoint_information_epoch",
+        "status",
     ),
     _build_group_heartbeat_response,
 )

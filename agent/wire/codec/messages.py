@@ -169,3 +169,5 @@ class GroupHeartbeatResponse:
     target: Partitions | None
     warmups: bool
     endpoint_epoch: int | None
+    status: tuple[tuple[int, str], ...] = ()
+    """Of a streams group: what is wrong with its topology, by code and text."""

@@ -30,6 +30,12 @@ from metrics.model.signals import FollowUp, Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 
 _SHARE = "share"
+_FAILURES = {
+    1: "MISSING_SOURCE_TOPICS",
+    2: "INCORRECTLY_PARTITIONED_TOPICS",
+    4: "SHUTDOWN_APPLICATION",
+}
+"""StreamsGroupHeartbeatResponse.Status; 0 is an old topology, 3 internal topics to be created."""
 
 
 def handle_request(member: WireMember, heartbeat: GroupHeartbeatRequest, at: float) -> list[Signal]:
@@ -96,7 +102,7 @@ def handle_response(
     if response.error:
         return _handle_error(member, response, at)
     member.generation = response.epoch
-    out = _handle_endpoint(member, response, at)
+    out = _report_status(member, response, at) + _handle_endpoint(member, response, at)
     if member.target_at is not None and sent_at >= member.target_at and _has_reported(member):
         out += _complete(member, at)  # the rest of the response is the next rebalance
     if response.target is not None and response.target != member.target:
@@ -104,6 +110,19 @@ def handle_response(
     if member.reported_causes and member.target_at is None:
         out += _complete_without_target(member, sent_at, at)
     return out or member.report_alive(at)
+
+
+def _report_status(member: WireMember, response: GroupHeartbeatResponse, at: float) -> list[Signal]:
+    """Return what makes a Kafka Streams application end, though its members stay for now.
+
+    A client throws for it (`StreamThread.handleStreamsRebalanceData`).
+    """
+    return [
+        signal
+        for code, detail in response.status
+        if code in _FAILURES
+        for signal in member.report_refusal(at, f"heartbeat answered {_FAILURES[code]}: {detail}")
+    ]
 
 
 def _apply_target(

@@ -11,6 +11,12 @@ _INCOMPATIBLE = (
 _REASONS = {
     # the wire
     "JoinGroup answered INCONSISTENT_GROUP_PROTOCOL": "INCONSISTENT_GROUP_PROTOCOL",
+    "heartbeat answered INCORRECTLY_PARTITIONED_TOPICS: topic t has 4 partitions":
+        "INCORRECTLY_PARTITIONED_TOPICS",
+    "Membership is in the following statuses: (5) delayed, (2) topic t has 4 partitions":
+        "INCORRECTLY_PARTITIONED_TOPICS",
+    "Membership is in the following statuses: (1) Source topics t are missing.":
+        "MISSING_SOURCE_TOPICS",
     # Java, since 3.2 with the exception
     "rebalance failed due to 'x' (InconsistentGroupProtocolException)":
         "INCONSISTENT_GROUP_PROTOCOL",

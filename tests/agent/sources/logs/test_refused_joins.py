@@ -113,3 +113,20 @@ def test_refused_request_of_a_member_moves_no_status(request_: str) -> None:
     names = {"commit": "GROUP_AUTHORIZATION_FAILED", "authentication": "SASL_AUTHENTICATION_FAILED"}
     name = names.get(request_, "TOPIC_AUTHORIZATION_FAILED")
     assert name_error(found.reason or "") == name
+
+
+@pytest.mark.parametrize(
+    ("words", "is_refused"),
+    [
+        ("(2) Existing topic t has different number of partitions: expected 6, found 4", True),
+        ("(5) Assignment delayed, (1) Source topics t are missing.", True),
+        ("(5) Assignment delayed due to the configured assignment interval.", False),
+        ("(3) Internal topics are missing: [t]", False),
+    ],
+)
+def test_topology_that_ends_a_streams_application(words: str, is_refused: bool) -> None:
+    line = _JAVA.replace("m1", "s1-StreamThread-1-consumer").format(
+        f"Membership is in the following statuses: {words}"
+    )
+
+    assert [each.kind for each in _read(line)] == [SignalKind.REFUSE] * is_refused

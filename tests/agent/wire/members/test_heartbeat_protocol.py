@@ -330,6 +330,27 @@ class TestStreamsGroup:
         assert layer is not None
         assert (layer.status, layer.due_at) == (11, None)
 
+    @pytest.mark.parametrize(
+        ("code", "name"), [(2, "INCORRECTLY_PARTITIONED_TOPICS"), (1, "MISSING_SOURCE_TOPICS")]
+    )
+    def test_topology_that_the_group_cannot_run_is_refused(self, code: int, name: str) -> None:
+        """The client throws, and its application ends: its leave has no reason of its own."""
+        talk = Wire().connect(self.CLIENT)
+        beat(talk, 5, STREAMS_HEARTBEAT)
+        row = {"status_code": code, "status_detail": "topic t: expected 6, found 4"}
+        refused, *_ = talk.tell(member_id="a", member_epoch=5, status=(row,))
+
+        assert refused.kind == "refuse"
+        assert refused.reason == f"heartbeat answered {name}: topic t: expected 6, found 4"
+
+    @pytest.mark.parametrize("code", [0, 3, 5])
+    def test_passing_status_of_a_topology_refuses_nothing(self, code: int) -> None:
+        talk = Wire().connect(self.CLIENT)
+        beat(talk, 5, STREAMS_HEARTBEAT)
+        row = {"status_code": code, "status_detail": "creating internal topics"}
+
+        assert got(talk.tell(member_id="a", member_epoch=5, status=(row,))) == []
+
     def test_a_new_endpoint_that_the_group_takes_up(self) -> None:
         talk = Wire().connect(self.CLIENT)
         for port, epoch in ((1, 3), (2, 4)):
