@@ -160,7 +160,7 @@ def what_changed(rows: Rows, since: date, own: _Subject | None, by: str) -> list
     owners: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         is_near = since - _BEFORE <= row["day"] <= since + _AFTER
-        is_own = own is None or row[by] is None or _subject(row, by) == own
+        is_own = own is None or _is_of(row, own, by)
         text = _note(row)
         if is_near and is_own and text is not None:
             found[text] += row["times"]
@@ -173,6 +173,13 @@ def what_changed(rows: Rows, since: date, own: _Subject | None, by: str) -> list
     ]
     more = len(texts) - _CHANGES_SHOWN
     return [*texts[:_CHANGES_SHOWN], *([f"{more} more"] if more > 0 else [])]
+
+
+def _is_of(row: Row, own: _Subject, by: str) -> bool:
+    """Check whether a row is of a group; without a name it is of all groups of its cluster."""
+    if row[by] is None:
+        return row["cluster"] in {None, "", own[0]}
+    return _subject(row, by) == own
 
 
 def _place(owners: set[str], by: str) -> str:

@@ -108,6 +108,16 @@ def test_annotation_of_all_groups_is_no_group() -> None:
     assert find_news(rows, DAYS, LAST_WEEKS, "group") == []
 
 
+def test_annotation_of_a_cluster_is_not_of_another() -> None:
+    own = {"last_reason": "release 7"}
+    notes = [row(FIRST, None, "annotation", **own) | {"cluster": name} for name in ("eu", "us")]
+    for cluster, is_named in (("eu", True), ("us", True), ("ap", False)):
+        found = what_changed(notes[:2], FIRST, (cluster, "g"), "group")
+        assert found == (["release 7"] if is_named else [])
+    everywhere = [notes[0] | {"cluster": ""}]
+    assert what_changed(everywhere, FIRST, ("ap", "g"), "group") == ["release 7"]
+
+
 def test_what_people_did_comes_first_and_the_rest_is_counted() -> None:
     names = ("software", "version", "hosts", "members", "partitions", "assignor", "protocol")
     texts = [(name, f"{name} old → new") for name in (*names, "session.timeout.ms", "x", "y")]
