@@ -19,6 +19,8 @@ from agent.config.group_patterns import compile_pattern
 from agent.config.yaml_loader import read_yaml
 from agent.errors import ConfigError
 
+_DIGITS = 12
+"""99.99 / 100 is a little less than 0.9999."""
 _KEYS = {"target", "budget"}
 _ALL = 100.0
 EXAMPLE = "slo: {payments: {target: 99.9, budget: 2h}}"
@@ -61,6 +63,6 @@ def _read(pattern: str, value: object, where: str) -> ObjectiveConfig:
     return ObjectiveConfig(
         pattern,
         compile_pattern(pattern, where),
-        None if target is None else float(target) / _ALL,
+        None if target is None else round(float(target) / _ALL, _DIGITS),
         None if budget is None else parse_duration(budget, f"{where}.budget"),
     )

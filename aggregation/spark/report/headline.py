@@ -328,19 +328,24 @@ def _comparison(tables: Tables) -> str | None:
     first = rows[0]
     if not first["days"] or not first["days_before"]:
         return "The other period, or this one, has no records: there is nothing to compare."
+    days, days_before = first["days"], first["days_before"]
+    of_day = ("", "")
+    if days != days_before:
+        of_day = (f" ({_rate(before / days_before)} a day)", f" ({_rate(now / days)} a day)")
     return (
-        f"The other period had {count(before, 'rebalance')} in {count(first['days_before'], 'day')}"
-        f", this one {now:,} in {first['days']:,}{_significant(rows)}."
+        f"The other period had {count(before, 'rebalance')} in {count(days_before, 'day')}"
+        f"{of_day[0]}, this one {now:,} in {days:,}{of_day[1]}{_significant(rows)}."
     )
 
 
 def _significant(rows: Rows) -> str:
     """Name the groups that differ; the first has the largest difference in cost."""
     found = [row for row in rows if row["is_significant"]]
+    noun = "app" if "app" in rows[0] else "group"
     if not found:
-        return ""
+        is_tested = any(row["is_significant"] is not None for row in rows)
+        return f"; no {noun} differs by more than noise" if is_tested else ""
     first, differ = found[0], "differs" if len(found) == 1 else "differ"
-    noun = "app" if "app" in first else "group"
     return (
         f"; {count(len(found), noun)} {differ} by more than noise: {readable(subject(first))} had "
         f"{count(first['unplanned_before'], 'unplanned incident')}, now {first['unplanned']:,}"

@@ -19,6 +19,15 @@ def test_patterns_targets_and_budgets_are_read_in_order(tmp_path: Path) -> None:
     assert (second.groups.pattern, second.target, second.budget_s) == ("audit", 0.99, None)
 
 
+@pytest.mark.parametrize("target", [99.99, 99.999, 99.9999, 0.1])
+def test_target_is_the_number_that_was_written(tmp_path: Path, target: float) -> None:
+    """99.99 / 100 is 0.9998999999999999."""
+    path = tmp_path / "slo.yaml"
+    path.write_text(f"slo: {{a: {{target: {target}}}}}\n")
+    (found,) = read_objectives(path)
+    assert repr(found.target) == repr(float(f"{target}e-2"))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -230,7 +230,10 @@ def test_comparison_without_records_is_none() -> None:
 def test_comparison_of_groups_that_are_all_new_has_the_counts() -> None:
     given = report()
     found = replace(given, tables={**given.tables, "compare": [COMPARED]}).sentences
-    assert "The other period had 0 rebalances in 22 days, this one 9 in 15." in found
+    assert (
+        "The other period had 0 rebalances in 22 days (0 a day), this one 9 in 15 (0.6 a day)."
+        in found
+    )
 
 
 def test_comparison_names_what_differs_by_more_than_noise() -> None:
@@ -238,9 +241,17 @@ def test_comparison_names_what_differs_by_more_than_noise() -> None:
     rows = [COMPARED | {"is_significant": True}, COMPARED | {"is_significant": False}]
     found = replace(given, tables={**given.tables, "compare": rows}).sentences
     assert (
-        "The other period had 0 rebalances in 22 days, this one 18 in 15; 1 app differs by more "
-        "than noise: eu/payments had 67 unplanned incidents, now 1." in found
+        "The other period had 0 rebalances in 22 days (0 a day), this one 18 in 15 (1.2 a day); "
+        "1 app differs by more than noise: eu/payments had 67 unplanned incidents, now 1." in found
     )
+
+
+def test_comparison_without_a_difference_has_a_verdict() -> None:
+    given = report()
+    rows = [COMPARED | {"days_before": 15, "rebalances_before": 40, "is_significant": False}]
+    found = replace(given, tables={**given.tables, "compare": rows}).sentences
+    text = "The other period had 40 rebalances in 15 days, this one 9 in 15; "
+    assert f"{text}no app differs by more than noise." in found
 
 
 def test_share_that_is_not_known_is_no_figure() -> None:
