@@ -189,29 +189,33 @@ def _worst(row: Row) -> dict[str, str]:
 def objective_words(row: Row) -> dict[str, str]:
     """Write the numbers of an objective."""
     level, target, budget_s = row["level"], row["target"], row["budget_s"]
-    unread, budget = _budget_words(row)
+    unread = _budget_words(row)
     return {
         "name": readable(subject(row)),
-        "level": "not known" if level is None else format_level(level, target),
-        "target": "" if target is None else format_level(target),
-        "unread": unread,
-        "budget": "" if budget_s is None else budget,
+        "level": "" if target is None else _level_words(level, target),
+        "unread": "" if budget_s is None else unread,
         "met": {True: "met", False: "missed", None: "not known"}[row["met"]],
         "state": {True: "kept", False: "missed", None: "none"}[row["met"]],
     }
 
 
-def _budget_words(row: Row) -> tuple[str, str]:
-    """Write an unread time and its budget, in seconds if they would look alike."""
+def _level_words(level: float | None, target: float) -> str:
+    """Write a level beside its target."""
+    if level is None:
+        return f"time rebalancing not known, target {format_level(target)}"
+    return f"{format_level(level, target)} not rebalancing of {format_level(target)}"
+
+
+def _budget_words(row: Row) -> str:
+    """Write an unread time beside its budget; in seconds if they would look alike."""
     unread_s, budget_s = row["unread_s"], row["budget_s"] or 0.0
+    budget = format_seconds(budget_s)
     if unread_s is None:
-        return "not known", format_seconds(budget_s)
-    words = format_unread(row), format_seconds(budget_s)
-    is_alike = format_seconds(unread_s) == words[1] and unread_s != budget_s
-    if not is_alike:
-        return words
+        return f"unread time not known, budget {budget}"
+    if format_seconds(unread_s) != budget or unread_s == budget_s:
+        return f"{format_unread(row)} unread of {budget}"
     bound = "at least " if row["unread_at_least"] else ""
-    return f"{bound}{unread_s:,.10g} s", f"{budget_s:,.10g} s"
+    return f"{bound}{unread_s:,.10g} s unread of {budget_s:,.10g} s"
 
 
 def _news(report: Report, sources: _Sources) -> _Part:

@@ -71,12 +71,8 @@ def _first(report: Report) -> list[str]:
 def describe_objective(row: Row) -> str:
     """Write whether a group kept its objective, and the numbers that decide."""
     shown = objective_words(row)
-    parts = [f"{shown['name']}: {shown['met']}"]
-    if shown["target"]:
-        parts.append(f"{shown['level']} not rebalancing of {shown['target']}")
-    if shown["budget"]:
-        parts.append(f"{shown['unread']} unread of {shown['budget']}")
-    return ", ".join(parts)
+    numbers = (text for text in (shown["level"], shown["unread"]) if text)
+    return ", ".join([f"{shown['name']}: {shown['met']}", *numbers])
 
 
 def describe_proposal(change: Proposal) -> str:

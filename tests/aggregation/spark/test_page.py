@@ -195,7 +195,7 @@ COMPARED: dict[str, Any] = {
         (0.998999, 0.999, "99.8999 % not rebalancing of 99.9 %"),
         (1.0, 0.99999, "100 % not rebalancing of 99.999 %"),
         (1.0, 1.0, "100 % not rebalancing of 100 %"),
-        (None, 0.99, "not known not rebalancing of 99 %"),
+        (None, 0.99, "time rebalancing not known, target 99 %"),
     ],
 )
 def test_level_of_an_objective_is_not_rounded_to_its_target(
@@ -209,12 +209,15 @@ def test_level_of_an_objective_is_not_rounded_to_its_target(
 @pytest.mark.parametrize(
     ("unread_s", "words"),
     [
+        (None, "unread time not known, budget 56 min"),
         (3361.0, "3,361 s unread of 3,360 s"),
         (3360.0, "56 min unread of 56 min"),
         (3000.0, "50 min unread of 56 min"),
     ],
 )
-def test_budget_that_is_missed_by_a_second_is_in_seconds(unread_s: float, words: str) -> None:
+def test_budget_that_is_missed_by_a_second_is_in_seconds(
+    unread_s: float | None, words: str
+) -> None:
     row = {"cluster": "eu", "group": "g", "level": None, "target": None, "met": None}
     known = {"budget_s": 3360.0, "unread_s": unread_s, "unread_at_least": False}
     assert describe_objective(row | known) == f"eu/g: not known, {words}"
