@@ -234,7 +234,10 @@ class PushReceiver:
         self.health.read_bytes += len(lines)
         seq = self._seqs.pop(spool, 0)
         batch, taken = PushedBatch(seq, seq), list[Sample]()
-        reached_at = 0.0 if lines else now  # an empty push means that nothing is left to send
+        reached_at = 0.0
+        if not lines:  # an empty push means that nothing is left to send
+            reached_at = now
+            self._fleet.record_idle(spool, now)
         for line in lines.splitlines():
             try:
                 record, clipped = clip_record(decode(line))

@@ -119,6 +119,8 @@ class _KnownGroup(NamedTuple):
     attributes: Attributes
     member_ids: dict[MemberRef, str]
     disturbances: Disturbances
+    sources: Mapping[str, float]
+    """Time of the first record of each kind of source (Unix seconds)."""
 
 
 def analyze(
@@ -199,6 +201,7 @@ def find_incidents(
 ) -> list[Incident]:
     """Return the incidents that rebalances, given by their start, belong to."""
     attributes, ids = read_attributes(records), _read_member_ids(records)
+    sources = _read_sources(records)
     stops = _read_stops(rebalances)
     histories: dict[GroupRef, GroupHistory] = {}
     for rebalance in rebalances:
@@ -222,7 +225,7 @@ def find_incidents(
         _incident(group, draft, unread.get(draft), until)
         for ref, of_group in drafts.items()
         for disturbances in [split_steps(attributes[ref].lag_steps)]
-        for group in [_KnownGroup(ref, now, attributes[ref], ids[ref], disturbances)]
+        for group in [_KnownGroup(ref, now, attributes[ref], ids[ref], disturbances, sources[ref])]
         for unread in [count_unread(of_group, group.attributes, now)]
         for draft, until in _with_next(of_group)
     ]
@@ -332,7 +335,7 @@ def _incident(group: _KnownGroup, draft: Draft, unread: float | None, until: flo
         also=tuple(draft.also),
         cost=_cost(draft, unread, growth, group.attributes),
         sources=tuple(sorted(draft.sources)),
-        missing=_missing(draft),
+        missing=_missing(draft, group),
         group_type=_group_type(draft, group.attributes),
         client_kind=_client_kind(draft),
         may_stop_others=_may_stop_others(draft, group.attributes),
@@ -386,6 +389,18 @@ def _read_member_ids(records: Iterable[Sample]) -> dict[GroupRef, dict[MemberRef
             of_group[member] = max(of_group.get(member, ("", "")), (record.ts, record.member_id))
     return defaultdict(
         dict, {ref: {m: name for m, (_, name) in ids.items()} for ref, ids in found.items()}
+    )
+
+
+def _read_sources(records: Iterable[Sample]) -> dict[GroupRef, dict[str, float]]:
+    """Return the time of each group's first record by each kind of source (Unix seconds)."""
+    found: dict[GroupRef, dict[str, str]] = defaultdict(dict)
+    for record in records:
+        if record.client_id:
+            of_group = found[GroupRef(record.cluster, record.group)]
+            of_group[record.source] = min(record.ts, of_group.get(record.source, record.ts))
+    return defaultdict(
+        dict, {ref: {n: parse_time(ts) for n, ts in of.items()} for ref, of in found.items()}
     )
 
 
@@ -444,7 +459,13 @@ def _cost(
     )
 
 
-def _missing(draft: Draft) -> tuple[str, ...]:
+def _missing(draft: Draft, group: _KnownGroup) -> tuple[str, ...]:
+    """Return the kinds of sources that might show the cause, and that the group did not have.
+
+    A source that confirms another one's reports has no records of its own until the next cause.
+    """
     if draft.kind is not IncidentKind.UNKNOWN and draft.certainty is Certainty.SEEN:
         return ()
-    return tuple(source for source in ("logs", "wire", "broker_log") if source not in draft.sources)
+    until = group.now if draft.is_ongoing else draft.ended_at + RESTART_S
+    known = draft.sources | {name for name, since in group.sources.items() if since <= until}
+    return tuple(source for source in ("logs", "wire", "broker_log") if source not in known)

@@ -14,7 +14,12 @@ from collections.abc import Iterable, Iterator
 from aggregation.incidents.model import Wait
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S, NOTICE_S
 from aggregation.rebalances.rebalances import ExplainedRebalance
-from aggregation.rebalances.root_cause import MIN_WAIT_S, Certainty, find_gone_instead
+from aggregation.rebalances.root_cause import (
+    MIN_WAIT_S,
+    Certainty,
+    drop_without_joins,
+    find_gone_instead,
+)
 from aggregation.rebalances.segments import MemberRef, Segment
 from metrics.model.sample import Outcome
 from metrics.model.status import RebalanceStatus
@@ -109,7 +114,9 @@ def _ready(rebalance: ExplainedRebalance) -> dict[MemberRef, float]:
 
     It is the member's join if all joins were seen, else the end of its episode.
     """
-    rounds = [s for s in rebalance.round.consumers if not s.is_exit and not s.is_open]
+    rounds = drop_without_joins(
+        [s for s in rebalance.round.consumers if not s.is_exit and not s.is_open]
+    )
     joined = [s for s in rebalance.round.consumers if s.joined_at is not None and not _is_drop(s)]
     by_join = all(segment.joined_at is not None for segment in rounds)
     if not by_join and len({segment.member for segment in joined}) > 1:

@@ -11,7 +11,7 @@ and its status is their max. An episode that another broker's log has ended does
 """
 
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 import msgspec
@@ -40,6 +40,10 @@ SILENT_S = 90.0
 """An agent sends periodic samples every 15 s; after this long without any, it is silent."""
 GONE_S = 900.0
 """After this long its rows are evicted: pods come and go; a later return takes 15 s to refill."""
+_SAMPLES_S = 15.0
+"""Interval of an agent's periodic samples, where it is not known."""
+_SAMPLED_LATE_S = 10.0
+"""A sample is made this much later than its time, at most: sources read with a delay."""
 _NO_COUNTS = StatusCounts({}, {}, {})
 
 
@@ -53,6 +57,9 @@ class Fleet:
         self._contact_at: dict[str, float] = {}
         self._groups: dict[GroupKey, None] = {}
         self._sampled_at: dict[str, float] = {}
+        self._intervals_s: dict[str, float] = {}
+        """Seconds between the last two periodic samples of an agent."""
+        self._idle_at: dict[str, float] = {}
         self._holders: dict[tuple[str, str], FleetMemberKey] = {}
         """By spool and episode: the row in which that is open."""
         self.evicted = 0
@@ -60,18 +67,28 @@ class Fleet:
             saved = msgspec.convert(state, _FleetState)
             self._rows = dict(saved.rows)
             self._contact_at = saved.heard
+            self._intervals_s = saved.intervals
             self._groups = dict.fromkeys(saved.groups)
             self._index_episodes()
         self._index = FleetIndex(self._rows)
 
     def state(self) -> object:
         """Return the state for a restart, in JSON types."""
-        saved = _FleetState(list(self._rows.items()), self._contact_at, list(self._groups))
+        saved = _FleetState(
+            list(self._rows.items()), self._contact_at, list(self._groups), self._intervals_s
+        )
         return msgspec.to_builtins(saved)
 
     def record_contact(self, spool: str, now: float) -> None:
         """Note a sign of life of an agent."""
         self._contact_at[spool] = now
+
+    def record_idle(self, spool: str, now: float) -> None:
+        """Note that an agent has nothing left to send.
+
+        One whose last member is gone has no samples any more.
+        """
+        self._idle_at[spool] = now
 
     def apply(self, spool: str, record: Sample) -> None:
         """Apply one record, in its agent's order."""
@@ -89,7 +106,10 @@ class Fleet:
             self._holders[spool, episode] = key
             self._bound_episodes()
         if record.kind is SampleKind.SAMPLE:
-            self._sampled_at[spool] = max(at, self._sampled_at.get(spool, at))
+            before = self._sampled_at.get(spool, at)
+            if at > before:
+                self._intervals_s[spool] = at - before
+            self._sampled_at[spool] = max(at, before)
 
     def _bound_episodes(self) -> None:
         """Forget the oldest open episodes: a hostile agent may end none."""
@@ -215,21 +235,14 @@ class Fleet:
 
     def _evict(self, now: float) -> None:
         """Drop the rows of agents that are gone, of members that left, and of forgotten members."""
-        self._contact_at = {
-            spool: at for spool, at in self._contact_at.items() if now < at + GONE_S
-        }
-        self._sampled_at = {
-            spool: at for spool, at in self._sampled_at.items() if spool in self._contact_at
-        }
+        self._forget_agents(now)
         gone: set[FleetMemberKey] = set()
         for _, _, parts in self._index.members():
             has_left = self._has_left(parts, now)
             for key, row in parts:
                 if has_left and row.left_at is None:
                     row.left_at = row.active_at  # this agent did not see it
-                if key.spool not in self._contact_at or (
-                    not self._is_sampled(key, row) if has_left else self._is_forgotten(key, row)
-                ):
+                if self._is_unneeded(key, row, parts, has_left=has_left):
                     gone.add(key)
         if gone:
             kept = {key: row for key, row in self._rows.items() if key not in gone}
@@ -238,6 +251,15 @@ class Fleet:
                 self._index.remove(key)
             self._rows = kept
             self._index_episodes()
+
+    def _forget_agents(self, now: float) -> None:
+        """Forget the times of agents that are gone."""
+        self._contact_at = {
+            spool: at for spool, at in self._contact_at.items() if now < at + GONE_S
+        }
+        for of_spool in (self._sampled_at, self._intervals_s, self._idle_at):
+            for spool in of_spool.keys() - self._contact_at.keys():
+                del of_spool[spool]
 
     def _has_left(self, parts: Sequence[FleetRow], now: float) -> bool:
         """Whether a member has left so long ago that it is shown no more."""
@@ -259,14 +281,32 @@ class Fleet:
         clients = [(key, row) for key, row in parts if row.source not in BROKER_SOURCES]
         return bool(clients) and all(self._is_sampled(key, row) for key, row in clients)
 
+    def _sampled_to(self, spool: str) -> float | None:
+        """Return up to when an agent's samples are known (Unix seconds); None: it has sent none."""
+        sampled_at, idle_at = self._sampled_at.get(spool), self._idle_at.get(spool)
+        if idle_at is None:
+            return sampled_at
+        interval_s = self._intervals_s.get(spool, _SAMPLES_S)
+        return max(sampled_at or -inf, idle_at - interval_s - _SAMPLED_LATE_S)
+
     def _is_sampled(self, key: FleetMemberKey, row: FleetMember) -> bool:
         """Whether an agent's last periodic samples have the member."""
-        sampled_at = self._sampled_at.get(key.spool)
+        sampled_at = self._sampled_to(key.spool)
         return sampled_at is not None and row.seen_at is not None and row.seen_at >= sampled_at
+
+    def _is_unneeded(
+        self, key: FleetMemberKey, row: FleetMember, parts: Sequence[FleetRow], *, has_left: bool
+    ) -> bool:
+        """Whether an agent is gone, or has forgotten a member and shows nothing about it."""
+        if key.spool not in self._contact_at:
+            return True
+        if has_left:
+            return not self._is_sampled(key, row)
+        return self._is_forgotten(key, row) and not _shows_loss(row, parts)
 
     def _is_forgotten(self, key: FleetMemberKey, row: FleetMember) -> bool:
         """Whether an agent samples its other members, and has not sampled this one for long."""
-        sampled_at = self._sampled_at.get(key.spool)
+        sampled_at = self._sampled_to(key.spool)
         if sampled_at is None or row.seen_at is None:
             return False
         return sampled_at - row.seen_at >= self._config.forget_after_s
@@ -349,6 +389,11 @@ def _merge_attributes(rows: Sequence[FleetMember]) -> dict[str, str]:
     return {name: value for row in rows for name, value in row.attributes.items()}
 
 
+def _shows_loss(row: FleetMember, parts: Iterable[FleetRow]) -> bool:
+    """Whether an agent has lost a status that another agent of the member still shows."""
+    return row.lost_at is not None and any(other.open for _, other in parts)
+
+
 def _is_over(row: FleetMember, held: OpenEpisode, left_at: float | None) -> bool:
     """Whether another agent has seen the member leave since; a drop is a leave on the wire, too."""
     if left_at is None or row.left_at is not None:
@@ -360,3 +405,4 @@ class _FleetState(msgspec.Struct):
     rows: list[tuple[FleetMemberKey, FleetMember]]
     heard: dict[str, float]
     groups: list[GroupKey]
+    intervals: dict[str, float] = {}

@@ -195,7 +195,7 @@ def may_have_waited(round_: RebalanceSegments) -> bool:
         return not find_awaited(round_)
     if round_.own_seconds <= EXPIRY_WAIT_S:
         return False
-    joins = [piece.joined_at for piece in _drop_without_joins(_list_staying(round_))]
+    joins = [piece.joined_at for piece in drop_without_joins(_list_staying(round_))]
     seen = [at for at in joins if at is not None] + [at for at, _ in _gone(round_)]
     return None in joins or not seen or round_.ended_at - max(seen) > MIN_WAIT_S
 
@@ -205,7 +205,7 @@ def find_awaited(round_: RebalanceSegments) -> list[Segment]:
     staying = _list_staying(round_)
     return [
         piece
-        for piece in _drop_without_joins(staying)
+        for piece in drop_without_joins(staying)
         if piece.is_open and not piece.joins and any(other.joins for other in staying)
     ]
 
@@ -320,7 +320,7 @@ def _suspected(round_: RebalanceSegments) -> Straggler | None:
     return Straggler(silent[0].member, round_.ended_at - round_.started_at) if silent else None
 
 
-def _drop_without_joins(found: Sequence[Segment]) -> list[Segment]:
+def drop_without_joins(found: Sequence[Segment]) -> list[Segment]:
     """Drop reports of an agent that shows no join of a member where another agent shows it."""
     showing: dict[MemberRef, set[str]] = defaultdict(set)
     for piece in found:
@@ -336,7 +336,7 @@ def _drop_without_joins(found: Sequence[Segment]) -> list[Segment]:
 def _arrivals(staying: Iterable[Segment]) -> list[tuple[float, Segment]]:
     """Return when each member was ready: its join where all joins were seen, else its end."""
     ready: dict[MemberRef, tuple[float, Segment]] = {}
-    known = _drop_without_joins([p for p in staying if not p.is_open])
+    known = drop_without_joins([p for p in staying if not p.is_open])
     by_join = all(p.joined_at is not None for p in known)
     for piece in known:
         at = piece.joined_at if by_join and piece.joined_at is not None else piece.ended_at

@@ -6,6 +6,7 @@ went, which belongs to the rebalance of those who stay. An open episode lasts un
 """
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -40,6 +41,10 @@ _SAME_LEAVE_S = 1.0
 """A log's line about a drop and the leave on the wire are of the same moment."""
 _REMOVAL_S = 0.1
 """A coordinator that removes a member begins the others' rebalance within milliseconds."""
+_REQUEST_TIMEOUT_S = 30.0
+"""Maximum delay of a request: request.timeout.ms by default."""
+_UNKNOWN_MAX_S = 600.0
+"""A status that nothing confirms is lost after this time, by default (semantics.md 3)."""
 _RETURNED = re.compile(rf"{NO_REASON_BACK} (?P<s>\d+(?:\.\d+)?) s later")
 _LEFT_JOINING = "from JOINING to PREPARE_LEAVING"
 # AbstractMembershipManager.transitionTo: the first heartbeat's response ends JOINING
@@ -177,10 +182,75 @@ def segments(records: Sequence[Sample], now: float) -> list[Segment]:
     if early:
         found = [_add_early_joins(segment, early[segment.member.key]) for segment in found]
     return sorted(
-        _take_late_drops(found, notes),
+        _take_late_drops(_end_with_clients(_extend_removals(found)), notes),
         # a Streams instance repeats what its thread has at that instant, so the thread comes first
         key=lambda segment: (segment.started_at, segment.scope, segment.member.key),
     )
+
+
+def _extend_removals(found: list[Segment]) -> list[Segment]:
+    """Return the segments; a member that learns of its removal was at UnknownMember (3) until then.
+
+    The log of a broker that no source of the client shares an agent with ends the removed member's
+    episode at the sync of the others.
+    """
+    removed = [n for n, each in enumerate(found) if _has_removed(each)]
+    if not removed:
+        return found
+    by_clients: dict[tuple[str, ...], list[Segment]] = defaultdict(list)
+    for each in sorted(found, key=lambda each: each.started_at):
+        if each.source not in BROKER_SOURCES and each.scope is Scope.CONSUMER:
+            by_clients[each.member.key].append(each)
+    extended = list(found)
+    for number in removed:
+        own = found[number]
+        later = by_clients.get(own.member.key, [])
+        index = bisect_left(later, own.steps[-1].at, key=lambda each: each.started_at)
+        back_at = _learns_at(later[index]) if index < len(later) else None
+        if back_at is not None and back_at <= own.ended_at + _UNKNOWN_MAX_S:
+            extended[number] = replace(own, out_until=back_at)
+    return extended
+
+
+def _end_with_clients(found: list[Segment]) -> list[Segment]:
+    """Return the segments; a broker that is slow to handle a leave ends the member's with it.
+
+    The client's own sources show the leave when it is sent.
+    """
+    left: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for each in found:
+        if each.outcome is Outcome.LEFT and each.source not in BROKER_SOURCES:
+            left[each.member.key].append(each.ended_at)
+    if not left:
+        return found
+    return [
+        _end_earlier(each, left[each.member.key])
+        if each.outcome is Outcome.LEFT and each.source in BROKER_SOURCES
+        else each
+        for each in found
+    ]
+
+
+def _end_earlier(segment: Segment, leaves: Iterable[float]) -> Segment:
+    """Return a broker's segment of a leave, with the time of one that its member sent within it."""
+    since = max(segment.started_at, segment.ended_at - _REQUEST_TIMEOUT_S)
+    at = min((at for at in leaves if since < at < segment.ended_at), default=None)
+    if at is None:
+        return segment
+    *steps, last = segment.steps
+    return replace(segment, ended_at=at, steps=(*steps, replace(last, at=at)))
+
+
+def _has_removed(segment: Segment) -> bool:
+    """Check for the episode of a member that a broker's log ends with its removal."""
+    is_removed = segment.outcome is Outcome.FAILED and segment.source in BROKER_SOURCES
+    return is_removed and bool(segment.steps) and _is_removal(segment.steps[-1])
+
+
+def _learns_at(segment: Segment) -> float | None:
+    """Return when a client learns that its coordinator does not know it (Unix seconds)."""
+    is_first = bool(segment.steps) and segment.steps[0].code is RebalanceStatus.UNKNOWN_MEMBER
+    return segment.started_at if is_first else None
 
 
 def _add_early_joins(segment: Segment, early: Iterable[float]) -> Segment:
@@ -358,8 +428,7 @@ def _cut(chain: list[Sample], now: float) -> list[Segment]:
         return _split_leave(whole, is_classic=last.group_type == "classic")
     is_synced = last.outcome is Outcome.SYNCED
     is_next = is_synced and _is_next(moves[0].generation, last.generation)
-    is_gone = last.kind is SampleKind.LOST or last.reason == REMOVED_AND_ENDED
-    return [whole] if is_next else _split_removal(whole, is_gone=is_gone)
+    return [whole] if is_next else _split_removal(whole, last)
 
 
 def _is_next(before: int | None, after: int | None) -> bool:
@@ -367,14 +436,16 @@ def _is_next(before: int | None, after: int | None) -> bool:
     return before is not None and after is not None and after <= before + 1
 
 
-def _split_removal(whole: Segment, *, is_gone: bool) -> list[Segment]:
+def _split_removal(whole: Segment, last: Sample) -> list[Segment]:
     """Cut an episode at the coordinator's removal of the member, if another source reports its end.
 
     The others' rebalance may be over without it: a member that is frozen or dead stays at its
-    status. One that ``is_gone`` by the end of that never came back. Where only a broker reports
-    the member, its log ends the episode at their sync, or at that of another process that took
-    the place of a static member.
+    status. One that is gone by its ``last`` record never came back; if its process had ended, the
+    removal was its end. Where only a broker reports the member, its log ends the episode at their
+    sync, or at that of another process that took the place of a static member.
     """
+    is_dead = last.reason == REMOVED_AND_ENDED
+    is_gone = is_dead or last.kind is SampleKind.LOST
     removal = next((step for step in whole.steps if _is_removal(step)), None)
     is_ended = not whole.is_open and not is_gone
     is_taken = whole.source in BROKER_SOURCES and whole.outcome is Outcome.SYNCED
@@ -388,10 +459,12 @@ def _split_removal(whole: Segment, *, is_gone: bool) -> list[Segment]:
     returns = [] if is_gone else [*joins, *(step.at for step in after)]
     returns += [whole.ended_at] if is_taken and not returns else []
     back_at = min(returns, default=None)
+    over_at = min(whole.ended_at if back_at is None else back_at, removal.at + _REMOVAL_S)
+    until = whole.ended_at if back_at is None else back_at
     went = replace(
         whole,
-        ended_at=min(whole.ended_at if back_at is None else back_at, removal.at + _REMOVAL_S),
-        out_until=whole.ended_at if back_at is None else back_at,
+        ended_at=over_at,
+        out_until=over_at if is_dead else until,
         steps=tuple(step for step in whole.steps if step.at <= removal.at and step not in after),
         generations=frozenset(),
         is_open=False,

@@ -140,6 +140,8 @@ class Consumer(
     pending_until: float | None = None
     """Time until which all reports of brokers wait for the member's own source."""
 
+    is_disconnected: bool = False
+    """All its connections have ended, and its own sources have reported nothing since."""
     removed_by: Provenance | None = None
     """A broker's report that it has removed the member, which has reported no move since."""
 
@@ -220,17 +222,20 @@ class Consumer(
                 self.member_ids = [*self.member_ids[1 - _IDS :], member.member_id]
         self.track.member = self.merge_views()
 
-    def detach(self, origin: str, *, is_silent: bool) -> None:
+    def detach(self, origin: str, *, is_silent: bool, shows_end: bool) -> None:
         """Note that an origin has ended.
 
         If the connections of a silent member have ended, its process is dead, and its log is no
-        live source any more.
+        live source any more. An end that a cut made ``shows_end`` False.
         """
         ended = [view for view in self.views if view.attached and view.member.origin == origin]
-        is_dead = is_silent and any(TRAITS[view.source].ends_with_process for view in ended)
+        of_process = any(TRAITS[view.source].ends_with_process for view in ended)
+        is_dead = is_silent and of_process
         for view in self.views:
             if view in ended or (is_dead and TRAITS[view.source].outlives_process):
                 view.attached = False
+        if of_process:
+            self.is_disconnected = shows_end and not self.sees_requests
 
     def record_progress(self, signal: Signal) -> None:
         """Record the position of a signal's source in the rebalance."""

@@ -60,8 +60,10 @@ class SourceMerger:
         if not consumer.is_awaited:
             consumer.pending_until = None
             consumer.record_progress(signal)
-        if signal.kind not in NEUTRAL_KINDS and not TRAITS[signal.source].is_broker:
-            consumer.removed_by = None
+        if not TRAITS[signal.source].is_broker:
+            consumer.is_disconnected = False
+            if signal.kind not in NEUTRAL_KINDS:
+                consumer.removed_by = None
         out = self._act(consumer, signal, judge(consumer, signal, TRAITS[signal.source]))
         if signal.kind not in NEUTRAL_KINDS and self._is_pending_decided(consumer):
             out += self.release(consumer)
@@ -134,15 +136,20 @@ class SourceMerger:
                 if decision.is_late:
                     self._observe(consumer, signal, decision)
                 elif signal.kind is SignalKind.FAIL:
-                    self._note_removal(consumer, signal)
+                    return self._note_removal(consumer, signal)
                 return []
             case _:
                 assert_never(decision.verdict)
 
-    def _note_removal(self, consumer: Consumer, signal: Signal) -> None:
-        if consumer.track.status is RebalanceStatus.UNKNOWN_MEMBER:
-            origin = signal.member.origin
-            consumer.removed_by = Provenance(signal.at, signal.source, origin)
+    def _note_removal(self, consumer: Consumer, signal: Signal) -> list[Sample]:
+        """Note that a coordinator has done with a member; one whose process is dead has ended."""
+        if consumer.track.status is not RebalanceStatus.UNKNOWN_MEMBER:
+            return []
+        by = Provenance(signal.at, signal.source, signal.member.origin)
+        if consumer.is_disconnected:
+            return self._transitions.end_removed(consumer, by, signal.at)
+        consumer.removed_by = by
+        return []
 
     def _observe(self, consumer: Consumer, signal: Signal, decision: Decision) -> None:
         """Mark observations that another source has reported as well; remember first reports."""

@@ -253,7 +253,7 @@ class Tracker:
         for consumer in self._members.of_origin(origin):
             is_silent = consumer.is_removed or consumer.track.confirmed_at < at - _SILENT_S
             is_silent = is_silent and shows_end
-            consumer.detach(origin, is_silent=is_silent)
+            consumer.detach(origin, is_silent=is_silent, shows_end=shows_end)
             if shows_end and consumer.track.left_at is None and not consumer.sees_requests:
                 out += record_end(consumer.track, at)
             if consumer.removed_by is not None and not consumer.has_own_source:

@@ -33,7 +33,8 @@ from metrics.tracking.ordering import (
 from metrics.tracking.source_traits import TRAITS, SourceTraits
 
 NONE = RebalanceStatus.NONE
-CLASSIC = "classic"
+_WITH_OWNERS = {"classic", "consumer", "streams"}
+"""Types of groups whose partitions have owners."""
 
 PENDING_S = 5.0
 """Time that an ambiguous leave or end waits: a log is read within a second, but some come late."""
@@ -103,6 +104,22 @@ class Case(NamedTuple):
         """Match a broker's removal of a member that a better source reports: it may come back."""
         return self.traits.is_broker and self.consumer.has_better_source(self.signal)
 
+    def is_removal_of_earlier_id(self) -> bool:
+        """Match a broker's removal of a member id that the member had before its present one.
+
+        A client whose join failed joins again and gets another id. Its coordinator removes the
+        first one when that id's session ends, and the client is there all the time.
+        """
+        consumer, ids = self.consumer, self.consumer.member_ids
+        is_removal = self.signal.kind is SignalKind.FAIL or (
+            self.signal.status is RebalanceStatus.UNKNOWN_MEMBER
+        )
+        is_earlier = self.signal.member.member_id in ids[:-1]
+        if not (is_removal and is_earlier and self.traits.is_broker and consumer.has_own_source):
+            return False
+        moved = consumer.track.moved
+        return moved is None or moved.at <= self.signal.at
+
     def overtakes_pending(self) -> bool:
         """Match an event that is later than the pending signals may wait for."""
         pending = self.consumer.pending
@@ -132,10 +149,10 @@ class Case(NamedTuple):
     def is_incomplete_end(self) -> bool:
         """Match an end that lacks its generation or what it gave, where the wire showed the begin.
 
-        A log has no number of partitions that moved.
+        A log has no number of partitions that moved. Those of a share group have no owners.
         """
         is_complete = self.signal.generation is not None and self.signal.gained is not None
-        if is_complete or self.signal.member.group_type != CLASSIC:
+        if is_complete or self.signal.member.group_type not in _WITH_OWNERS:
             return False
         is_expected = any(
             view.attached and view.is_rebalancing and TRAITS[view.source].sees_protocol
@@ -223,6 +240,7 @@ _ANY_STATE, _ANY_KIND = frozenset(MemberState), frozenset(SignalKind)
 _MOVING = _ANY_KIND - NEUTRAL_KINDS
 _SETTLED = frozenset({MemberState.STABLE, MemberState.LEFT, MemberState.LOST})
 _RAISE, _SYNC, _NOTES = {SignalKind.RAISE}, {SignalKind.SYNC}, {SignalKind.NOTE}
+_REMOVALS = {SignalKind.RAISE, SignalKind.FAIL}
 _HOLD, _IGNORE, _NOTE = Decision(Verdict.HOLD), Decision(Verdict.IGNORE), Decision(Verdict.NOTE)
 _APPLY = Decision(Verdict.APPLY, is_remembered=True)
 _LATE_NOTE = Decision(Verdict.NOTE, is_late=True)
@@ -235,6 +253,7 @@ RULES = (
     VerdictRow(_ANY_STATE, _NOTES, Case.overtakes_pending, Decision(Verdict.RELEASE)),
     VerdictRow(_ANY_STATE, _NOTES, Case.is_behind_pending, _HOLD),
     VerdictRow(_ANY_STATE, NEUTRAL_KINDS, Case.holds_always, Decision(Verdict.APPLY)),
+    VerdictRow(_ANY_STATE, _REMOVALS, Case.is_removal_of_earlier_id, _IGNORE),
     VerdictRow(_ANY_STATE, {SignalKind.FAIL}, Case.is_removal_by_broker, _IGNORE),
     VerdictRow(_ANY_STATE, _MOVING, Case.overtakes_pending, Decision(Verdict.RELEASE)),
     VerdictRow(_ANY_STATE, _MOVING, Case.is_behind_pending, _HOLD),
@@ -277,6 +296,7 @@ def judge(
     any                     NOTE         later than what pending signals wait for  RELEASE
     any                     NOTE         an earlier one of its source is pending   HOLD
     any                     neutral      always                                    APPLY
+    any                     RAISE, FAIL  a broker removes an earlier member id     IGNORE
     any                     FAIL         a broker's; a better source is attached   IGNORE
     any                     moving       later than what pending signals wait for  RELEASE
     any                     moving       an earlier one of its source is pending   HOLD

@@ -23,8 +23,9 @@ AFTER_S = 900.0
 """Seconds of silence after the last line."""
 BRIEF_S = 4
 """Two sources show one move some seconds apart."""
-SAMPLED_S = 16
-"""A hub learns from an agent's next samples that the agent has forgotten a dead member."""
+SAMPLED_S = 27
+"""A hub learns from an agent's next samples, or their absence, that the agent has forgotten a dead
+member."""
 
 Arrivals = list[tuple[float, Sample]]
 """Records and the times at which an agent makes them (Unix seconds)."""
@@ -76,6 +77,8 @@ def shown(agents: dict[str, Arrivals], times: Sequence[float]) -> Iterator[dict[
     for now in times:
         for name, arrivals in agents.items():
             fleet.record_contact(name, now)
+            if read_to[name] == len(arrivals) or arrivals[read_to[name]][0] > now:
+                fleet.record_idle(name, now)
             while read_to[name] < len(arrivals) and arrivals[read_to[name]][0] <= now:
                 fleet.apply(name, arrivals[read_to[name]][1])
                 read_to[name] += 1

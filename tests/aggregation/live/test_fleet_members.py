@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from aggregation.live.fleet import Fleet
 from aggregation.live.fleet_member import _MAX_OPEN
-from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time
+from metrics.model.sample import NOT_CONFIRMED, Outcome, Sample, SampleKind, Scope, format_time
 from metrics.model.signals import SourceKind
 from metrics.model.snapshot import MemberRow
 from metrics.tracking.status_track import StatusConfig
@@ -325,6 +325,66 @@ def test_removed_member_whose_process_is_gone_is_forgotten() -> None:
         shown.append([row.client_id for row in hub.rows(at)])
 
     assert shown == [["c", "d"], ["d"], ["d"], ["d"]]
+
+
+def test_last_member_of_an_agent_is_forgotten() -> None:
+    """Its process is gone, so its agent has no samples any more."""
+    hub = Hub()
+    hub.end(WIRE, 9.0)
+    hub.sample(15.0, WIRE)
+    hub.sample(30.0, WIRE)
+    shown = []
+    for at in (45.0, 300.0, 356.0):
+        hub.fleet.record_idle(WIRE, at)
+        shown.append(hub.statuses(at))
+    restarted = Fleet(CONFIG, hub.fleet.state())
+    restarted.record_contact(WIRE, 357.0)
+
+    assert shown == [[0], [0], []]
+    assert list(restarted.rows(Scope.CONSUMER, 357.0)) == []
+
+
+def test_lost_status_stays_lost_when_its_agent_forgets_the_member() -> None:
+    """The log does not show how long a status is valid; the wire does, and samples others."""
+    hub = Hub()
+    hub.sample(9.0, LOG, WIRE)
+    hub.raise_to(WIRE, 3, 10.0)
+    hub.raise_to(LOG, 3, 10.0)
+    lost = {"from_": 3, "to": None, "episode": f"{WIRE}-1", "reason": NOT_CONFIRMED}
+    hub.take(WIRE, SampleKind.LOST, 30.0, **lost)
+    shown = []
+    for at in (45.0, 400.0):
+        hub.sample(at, WIRE, client_id="d", member_id="m2")
+        hub.sample(at, LOG, to=3, episode=f"{LOG}-1")
+        shown.append([row.client_id for row in hub.rows(at)])
+
+    assert shown == [["d"], ["d"]]
+
+
+def test_member_of_an_agent_that_samples_seldom_stays() -> None:
+    hub = Hub()
+    hub.end(WIRE, 9.0)
+    for at in (600.0, 1_200.0):
+        hub.sample(at, WIRE)
+    hub.fleet = Fleet(CONFIG, hub.fleet.state())
+    hub.fleet.record_idle(WIRE, 1_790.0)
+
+    assert hub.statuses(1_790.0) == [0]
+
+
+def test_removed_member_of_an_agent_without_others_is_not_shown_as_out() -> None:
+    hub = Hub()
+    hub.end(WIRE, 9.0)
+    hub.sample(15.0, WIRE)
+    hub.raise_to(BROKER, 3, 20.0)
+    hub.end(BROKER, 21.0, Outcome.FAILED, from_=3)
+    shown = []
+    for at in (30.0, 45.0):
+        hub.sample(at, BROKER)
+        hub.fleet.record_idle(WIRE, at)
+        shown.append(hub.statuses(at))
+
+    assert shown == [[3], [0]]
 
 
 def test_removed_member_of_a_silent_client_is_stale_in_the_end() -> None:

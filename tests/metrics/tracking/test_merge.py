@@ -684,6 +684,29 @@ class TestRemoval:
 
         assert codes(samples) == [3, 0]
 
+    def test_earlier_member_id_is_not_the_member(self, tracker: Tracker) -> None:
+        """A client whose join failed gets another id; nobody uses the first one any more."""
+        again = replace(LOG, member_id="c1-v")
+        run(tracker, signal(SignalKind.SEEN, 1.0, LOG), raised(9, 4.0, LOG))
+        run(tracker, raised(2, 5.0, again))
+
+        removed = run(tracker, self.REMOVED, self.DONE)
+
+        assert {each.kind for each in removed} <= {SampleKind.CHANGE}
+        assert codes(run(tracker, signal(SignalKind.SYNC, 12.0, again))) == [0]
+
+    def test_member_that_was_removed_before_it_joined_again_has_its_cause(
+        self, tracker: Tracker
+    ) -> None:
+        """The broker's log is read late."""
+        again = replace(LOG, member_id="c1-v")
+        run(tracker, signal(SignalKind.SEEN, 1.0, LOG), raised(3, 14.0, LOG))
+        run(tracker, raised(2, 14.5, again), signal(SignalKind.SYNC, 15.0, again))
+
+        samples = run(tracker, self.REMOVED)
+
+        assert 3 in {each.to for each in samples if each.kind is not SampleKind.CHANGE}
+
     def test_member_that_only_the_broker_tells_of_is(self, tracker: Tracker) -> None:
         assert codes(run(tracker, self.REMOVED, self.DONE)) == [3, 0]
 
@@ -700,6 +723,38 @@ class TestRemoval:
         assert len(tracker.snapshot(16.0).consumers) == 1
         tracker.advance(15.0 + CONFIG.forget_after_s)
         assert tracker.snapshot(16.0 + CONFIG.forget_after_s).consumers == ()
+
+    def test_member_whose_connections_have_ended_is_done_with(self, tracker: Tracker) -> None:
+        """It was killed a session timeout before the coordinator removes it."""
+        run(tracker, signal(SignalKind.SEEN, 1.0, LOG), wire(SignalKind.SEEN, 1.0))
+        assert tracker.detach(ADDRESS.origin, 4.0) == []
+        state = msgspec.json.decode(msgspec.json.encode(tracker.state()), type=TrackerState)
+        removed = replace(self.REMOVED, member=BROKERS), replace(self.DONE, member=BROKERS)
+
+        *_, end = run(Tracker(CONFIG, state=state), *removed)
+
+        assert (end.to, end.outcome, end.reason) == (0, Outcome.FAILED, REMOVED_AND_ENDED)
+
+    @pytest.mark.parametrize("sign", [signal(SignalKind.SEEN, 5.0, LOG), raised(1, 5.0, LOG)])
+    def test_member_that_reports_after_its_connections_goes_on(
+        self, tracker: Tracker, sign: Signal
+    ) -> None:
+        """It lost its connections, and is removed while it tries again."""
+        run(tracker, signal(SignalKind.SEEN, 1.0, LOG), wire(SignalKind.SEEN, 1.0))
+        tracker.detach(ADDRESS.origin, 4.0)
+        run(tracker, sign)
+
+        run(tracker, replace(self.REMOVED, member=BROKERS), replace(self.DONE, member=BROKERS))
+
+        assert codes(run(tracker, raised(3, 14.0, LOG), synced(15.0, by=SourceKind.LOGS))) == [0]
+
+    def test_member_whose_connections_were_cut_goes_on(self, tracker: Tracker) -> None:
+        run(tracker, signal(SignalKind.SEEN, 1.0, LOG), wire(SignalKind.SEEN, 1.0))
+        tracker.detach(ADDRESS.origin, 4.0, is_cut=True)
+
+        run(tracker, replace(self.REMOVED, member=BROKERS), replace(self.DONE, member=BROKERS))
+
+        assert codes(run(tracker, raised(3, 14.0, LOG), synced(15.0, by=SourceKind.LOGS))) == [0]
 
     def test_member_that_is_back_before_its_old_connection_ends_goes_on(
         self, tracker: Tracker

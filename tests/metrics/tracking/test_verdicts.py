@@ -26,6 +26,7 @@ ADDRESS = replace(LOG, origin="10.0.0.5:40000")
 AT_BROKER = replace(LOG, origin="server.log", host="")
 NEW_AT_BROKER = replace(AT_BROKER, client_id="c9", member_id="c9-u")
 
+SECOND_ID = replace(LOG, member_id="c1-v")
 LOG_SEEN = seen(1.0, LOG)
 WIRE_LEFT = signal(SignalKind.LEAVE, 10.0, ADDRESS, source=WIRE)
 SECOND_LEAVE = signal(SignalKind.LEAVE, 15.0, AT_BROKER, source=BROKER, reason="closed")
@@ -48,6 +49,7 @@ HISTORIES: list[tuple[list[Signal], Signal, Container[Verdict]]] = [
     ([LOG_SEEN, WIRE_LEFT], signal(SignalKind.NOTE, 15.1, ADDRESS, source=WIRE), ()),
     ([LOG_SEEN, WIRE_LEFT], signal(SignalKind.NOTE, 12.0, ADDRESS, source=WIRE), ()),
     ([LOG_SEEN], signal(SignalKind.NOTE, 10.0, LOG), ()),
+    ([LOG_SEEN, seen(2.0, SECOND_ID)], raised(3, 10.0, AT_BROKER, source=BROKER), ()),
     ([LOG_SEEN], signal(SignalKind.FAIL, 10.0, AT_BROKER, source=BROKER), ()),
     ([LOG_SEEN, raised(1, 9.0, LOG), WIRE_LEFT], raised(6, 12.1, LOG), ()),
     ([LOG_SEEN, raised(1, 9.0, LOG), WIRE_LEFT], wire_raised(12.1), ()),
@@ -166,7 +168,8 @@ def _kinds(kinds: Container[SignalKind]) -> str:
         frozenset(SignalKind) - NEUTRAL_KINDS: "moving",
         frozenset(SignalKind) - NEUTRAL_KINDS - {SignalKind.RAISE}: "not RAISE",
     }
-    return words.get(frozenset(names)) or ", ".join(kind.name for kind in names)
+    in_order = (kind.name for kind in SignalKind if kind in names)
+    return words.get(frozenset(names)) or ", ".join(in_order)
 
 
 def _verdict(number: int) -> str:
