@@ -2,7 +2,9 @@
 
 Pure. Theory of operation. Incidents of each group and kind are a series of days. Change points are
 searched in the sum of all unplanned incidents, then in every series; for these, the level of
-significance is divided by the number of series. A day without any record is no day of the series.
+significance is divided by the number of series that can have a change at all (Tarone, 1990): those
+of equal counts in one group are one, and a series of one start has none. A day without any record
+is no day of the series.
 Each change point is shown with the changed attributes, annotations and rollouts of the same group,
 from two days before to one day after.
 """
@@ -11,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from math import factorial, prod
 from typing import Any
 
 from aggregation.spark.report.change_points import ChangePoint, latest_change
@@ -62,7 +65,9 @@ class News:
 
 
 @dataclass(frozen=True, slots=True)
-class _Series:
+class Series:
+    """Incidents of one group, or of all, by day. ``lost_s`` is the time of members, in seconds."""
+
     days: Sequence[date]
     counts: Mapping[date, int]
     lost_s: Mapping[date, float]
@@ -70,6 +75,12 @@ class _Series:
     def change(self, level: float) -> ChangePoint | None:
         counts = [self.counts.get(day, 0) for day in self.days]
         return latest_change(counts, level, [day.weekday() for day in self.days])
+
+    @property
+    def least_p(self) -> float:
+        """Lower bound of the p-value of any change: few days with incidents have few orders."""
+        alike = Counter(self.counts.get(day, 0) for day in self.days)
+        return prod(map(factorial, alike.values())) / factorial(len(self.days))
 
     def lost_a_day(self, days: Sequence[date]) -> float:
         return sum(self.lost_s.get(day, 0.0) for day in days) / len(days) if days else 0.0
@@ -84,9 +95,12 @@ def find_news(rows: Rows, days: Sequence[date], period: Period, by: str) -> list
     seen = find_extents(rows, by)
     series = _series(rows, known, seen, by)
     of_groups = {key: value for key, value in series.items() if key[0] is not None}
+    level = _LEVEL_OF_GROUPS / count_testable(of_groups)
     found = []
     for key, value in series.items():
-        change = value.change(LEVEL_OF_ALL if key[0] is None else _LEVEL_OF_GROUPS / len(of_groups))
+        if key[0] is not None and value.least_p >= level:
+            continue
+        change = value.change(LEVEL_OF_ALL if key[0] is None else level)
         if change is not None and value.days[change.at] >= period.first:
             news = _news(key, value, change, rows, by)
             came = [] if key[0] is not None else _near_comings(seen, known, news.since)
@@ -106,7 +120,7 @@ _Key = tuple[_Subject | None, str | None, str]
 
 def _series(
     rows: Rows, known: Sequence[date], seen: Mapping[_Subject, tuple[date, date]], by: str
-) -> dict[_Key, _Series]:
+) -> dict[_Key, Series]:
     """Return the series of all groups together, of each group, and of each group and kind."""
     counts: dict[_Key, Counter[date]] = defaultdict(Counter)
     lost: dict[_Key, dict[date, float]] = defaultdict(lambda: defaultdict(float))
@@ -129,11 +143,24 @@ def _series(
         days = [day for day in known if since is None or day >= min(since, *by_day)]
         if until is not None and days and days[-1] - until >= _MIN_VANISHED:
             days = [day for day in days if day <= max(until, *by_day)]  # it is gone, not better
-        found[key] = _Series([day for day in days if day >= oldest], by_day, lost[key])
+        found[key] = Series([day for day in days if day >= oldest], by_day, lost[key])
     return found
 
 
-def _news(key: _Key, series: _Series, change: ChangePoint, rows: Rows, by: str) -> News:
+def count_testable(series: Mapping[_Key, Series]) -> int:
+    """Return the number of tests by which the level of significance is divided; at least 1.
+
+    It is the smallest one for which no more series can reach the level.
+    """
+    unlike = {(key[0], key[2], tuple(each.counts.items())): each for key, each in series.items()}
+    least = [each.least_p for each in unlike.values()]
+    return next(
+        (n for n in range(1, len(least)) if sum(p < _LEVEL_OF_GROUPS / n for p in least) <= n),
+        max(1, len(least)),
+    )
+
+
+def _news(key: _Key, series: Series, change: ChangePoint, rows: Rows, by: str) -> News:
     own, kind, plan = key
     since = series.days[change.at]
     before, after = series.days[: change.at], series.days[change.at :]

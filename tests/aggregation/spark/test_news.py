@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aggregation.spark.report.headline import title
-from aggregation.spark.report.news import find_news, what_changed
+from aggregation.spark.report.news import Series, count_testable, find_news, what_changed
 from aggregation.spark.tables.period import Period
 from tests.aggregation.spark.test_change_points import poisson
 
@@ -71,6 +71,37 @@ def test_doubled_rate_is_in_the_title_within_a_week() -> None:
         (first, *_) = find_news(rows, DAYS, LAST_WEEKS, "group")
         found += abs((first.since - DAYS[56]).days) <= 2 and first.what == "rose"
     assert found >= 9
+
+
+def test_groups_that_cannot_have_a_change_hide_none() -> None:
+    """Each of 60 groups started once: their series have no orders that a test could tell apart."""
+    rng = Random(5)
+    found = {0: 0, 60: 0}
+    for _ in range(10):
+        rows = [*observed("g"), *(row(day, "g", times=poisson(rng, 1.0)) for day in DAYS[:49])]
+        rows += [row(day, "g", times=poisson(rng, 3.0)) for day in DAYS[49:]]
+        for groups in found:
+            starts = [row(DAYS[n % 30], f"s{n}", kind="member_joined") for n in range(groups)]
+            seen = [each for n in range(groups) for each in observed(f"s{n}")]
+            given = [*rows, *seen, *(each | {"plan": "planned"} for each in starts)]
+            news = find_news(given, DAYS, LAST_WEEKS, "group")
+            found[groups] += any(each.name == "g" and each.what == "rose" for each in news)
+    assert found[60] == found[0] >= 7
+
+
+def test_series_count_once_if_a_change_is_possible() -> None:
+    days = DAYS[:28]
+    often = {day: 1 + day.day % 3 for day in days}
+    series: dict[tuple[tuple[str, str] | None, str | None, str], Series] = {
+        (("eu", "g"), None, "unplanned"): Series(days, often, {}),
+        (("eu", "g"), "poll_timeout", "unplanned"): Series(days, dict(often), {}),
+        (("eu", "h"), "poll_timeout", "unplanned"): Series(days, dict(often), {}),
+        (("eu", "i"), "member_joined", "planned"): Series(days, {days[3]: 1}, {}),
+        (("eu", "j"), "member_joined", "planned"): Series(days, {days[3]: 1, days[9]: 1}, {}),
+    }
+    assert count_testable(series) == 3  # two days of 28 have 378 orders: enough for so few tests
+    assert count_testable(dict(list(series.items())[:4])) == 2
+    assert count_testable({}) == 1
 
 
 GROUP = {"cluster": "eu", "group": "g", "incidents": 9, "rebalances": 9}
