@@ -72,6 +72,8 @@ _QUOTED_LINE = re.compile(
 """A whole line of an application as a value of a collector's logfmt."""
 _LIBRDKAFKA, _OF_CONSUMER = "[thrd:", "#consumer-"
 _CLIENT_BEHIND = re.compile(r"(?<![\w.#-])[\w.-]{1,255}#consumer-\d{1,9}\b")
+_URL, _ACTION = "|url: ", "|action:"
+# https://github.com/NLog/NLog.Web/blob/v5.3.0/examples/ASP.NET%20Core%206/nlog.config
 _BRACES = 6
 """Closing braces that are tried as the last one of an object."""
 _QUOTES = 2
@@ -317,7 +319,13 @@ def _match_name(text: str) -> CollectorPrefix | None:
 
 
 def _trim(text: str) -> str:
-    """Return a text without blanks at its end; one stays after a colon: an empty field."""
+    """Return a text without blanks at its end; one stays after a colon: an empty field.
+
+    NLog's layout for ASP.NET has the request behind each message.
+    """
+    if _URL in text:
+        before, _, request = text.rpartition(_URL)
+        text = before if _ACTION in request else text
     trimmed = text.rstrip()
     return f"{trimmed} " if trimmed.endswith(":") and trimmed != text else trimmed
 

@@ -41,8 +41,8 @@ _ASSIGNED = (
 )
 """Mark of partitions that the application assigns."""
 _MANUAL = (
-    "a consumer whose partitions the application assigns, as Flink's and Spark's: it is in no "
-    "group, so nothing rebalances"
+    "a consumer whose partitions the application assigns, as Flink's, Spark's and those of "
+    "Debezium's engine: it is in no group, so nothing rebalances"
 )
 _CLICKHOUSE = (
     rb"\bStorageKafka2? \(|> KafkaConsumer \(",
@@ -60,6 +60,8 @@ _VECTOR = (
 )
 _CONNECT = rb"\bKafkaBasedLog\b"
 """A distributed worker, whose consumers of its own topics are in no group."""
+_EMBEDDED = rb"\bio\.debezium\.(?:embedded|server)\."
+"""Debezium's engine and server run a connector without a worker: they read their own topics."""
 _TELEGRAF = (
     rb"\[inputs\.kafka_consumer|Loaded inputs: (?:[\w.]{1,64} ){0,64}kafka_consumer(?:_legacy)?\b"
 )
@@ -104,6 +106,7 @@ _MARKS = (
         _FRAMEWORKS,
         f"a framework whose Kafka clients print nothing here: set the logger {_JAVA} to INFO",
     ),
+    (_EMBEDDED, _MANUAL),
     (
         _CONNECT,
         (
@@ -216,7 +219,6 @@ _CONSUMERS = re.compile(
             _GOKA,
             _PATHWAY,
             _KAFKA_NODE,
-            _CONNECT,
             rb"StorageKafka2? \(|vector::sources::kafka|Internal log \[librdkafka: ",
             rb"io\.micronaut\.configuration\.kafka|consumergroup/|\[quixstreams\] :",
             rb"Group member \(.{0,200}coor=#PID|\[(?:ConsumerGroup\] |Runner\] The group)",
@@ -304,7 +306,9 @@ def describe_consumer(sample: bytes) -> str | None:
     Nor does one that has no group.
     """
     is_client = _CLIENTS.search(sample) is not None and re.search(_ASSIGNED, sample) is None
-    return _describe_memberless(sample) if is_client or _CONSUMERS.search(sample) else None
+    is_worker = re.search(_CONNECT, sample) and re.search(_EMBEDDED, sample) is None
+    is_consumer = is_client or is_worker or _CONSUMERS.search(sample)
+    return _describe_memberless(sample) if is_consumer else None
 
 
 def _describe_memberless(sample: bytes) -> str:

@@ -71,6 +71,11 @@ def as_collected(log: bytes, name: str) -> bytes:
     return COLLECTORS[name](log.decode().splitlines()).encode()
 
 
+def as_nlog(log: bytes) -> bytes:
+    """Put a request behind each line, as NLog's layout for ASP.NET does."""
+    return b"".join(line + b"|url: |action: \n" for line in log.splitlines())
+
+
 def as_strimzi(log: bytes) -> bytes:
     """Put the thread behind the class, as `%m (%c) [%t]%n` does."""
     return _LOGGER.sub(rb"\g<0> [data-plane-kafka-request-handler-3]", log)

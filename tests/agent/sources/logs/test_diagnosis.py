@@ -365,3 +365,28 @@ def test_archive_whose_logs_are_read_as_one_is_named(source: str, tmp_path: Path
     done = CliRunner().invoke(main, ["replay", "--source", source, str(archive)])
 
     assert "a tar archive" in done.stderr
+
+
+DEBEZIUM = b"""\
+01:40:30.054 [main] INFO org.apache.kafka.clients.consumer.internals.ClassicKafkaConsumer -- \
+[Consumer clientId=a-schemahistory, groupId=a-schemahistory] Assigned to partition(s): history-0
+01:40:31.922 [main] INFO org.apache.kafka.clients.consumer.internals.ConsumerCoordinator -- \
+[Consumer clientId=a-schemahistory, groupId=a-schemahistory] Request joining group due to: \
+consumer pro-actively leaving the group
+01:40:35.445 [pool-3-thread-1] INFO io.debezium.embedded.async.AsyncEmbeddedEngine -- Engine state \
+has changed from 'CREATING' to 'INITIALIZING'
+01:40:36.427 [pool-3-thread-1] INFO org.apache.kafka.connect.util.KafkaBasedLog -- Starting \
+KafkaBasedLog with topic engine-offsets reportErrorsToCallback=false
+"""
+
+
+def test_debeziums_engine_has_no_worker_and_no_group(tmp_path: Path) -> None:
+    """Its log printed so in a run whose packets show no join."""
+    path = tmp_path / "app.log"
+    path.write_bytes(DEBEZIUM)
+
+    done = CliRunner().invoke(main, ["replay", "--source", "logs", str(path)])
+
+    assert "partitions the application assigns" in done.stderr
+    assert "worker" not in done.stderr
+    assert describe_consumer(DEBEZIUM) is None

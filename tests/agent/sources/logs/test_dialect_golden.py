@@ -189,6 +189,13 @@ class TestDialectContract:
 
         assert list(_rows(found)) == list(_rows(wanted))
 
+    def test_a_request_behind_the_lines_changes_nothing(self, folder: Path) -> None:
+        if not folder.name.startswith(("kafka-go", "librdkafka")):
+            pytest.skip("its client does not log through .NET, or as kafka-go does")
+        found, wanted = _read(layouts.as_nlog(_log(folder))), _read(_log(folder))
+
+        assert list(_rows(found)) == list(_rows(wanted))
+
     def test_junk_between_the_lines_changes_nothing(self, folder: Path) -> None:
         junk = b"\n\xff\xfe\x00 [Consumer clientId=, roup \xe6\x97\n{\n"
 
