@@ -31,8 +31,8 @@ _LISTED_HEAD = re.compile(
 )
 _MAY_BE_LISTED = re.compile(r"[ \[\d]")
 _MARGIN_TIME = r"\s{2,256}(?:[\w:@./-]{1,64} )?(\d{1,2}:\d\d:\d\d(?: [AP]M)?)\s{0,8}"
-_MARGIN = re.compile(rf"(\s?\S.{{0,8192}}?){_MARGIN_TIME}")
-_MARGIN_HEAD = re.compile(rf"(?m)^(?:[^\x00-\x7f]| [A-Z]{{4,5}}) .*{_MARGIN_TIME}$")
+_MARGIN = re.compile(rf"(\s?\S(?:.{{0,8192}}\S)?){_MARGIN_TIME}")
+_MARGIN_HEAD = re.compile(rf"(?m)^(?:[^\x00-\x7f]| [A-Z]{{4,5}}) .*\S{_MARGIN_TIME}$")
 _LEAST = 2
 _RECORD_LINES = 256
 

@@ -17,12 +17,16 @@ from msgspec import Meta
 
 from agent.sources.lines.timestamps import estimate_arrival
 
+FIRST_BLOCK_BYTES = 64 << 10
+"""Size of the first block of a file, whose lines may all be a client's, in objects: 0.2 s."""
 BLOCK_BYTES = 256 << 10
 """Size of a block if many lines are a client's: the event loop waits 10 ms."""
 LARGE_BLOCK_BYTES = 2 << 20
-"""Size of the first blocks, and of those with few lines of a client. Python's own code leaves the
+"""Size of blocks with few lines of a client. Python's own code leaves the
 CPU's cache between two blocks, so few large ones are faster. A block holds the longest line, so
 that reading proceeds even if the agent is restarted after each block."""
+_LEAST_BLOCK_BYTES, _BLOCK_S = 16 << 10, 0.05
+"""Smallest block, and the CPU time that one may take before the next ones are smaller."""
 _MANY_LINES = 1 << 14
 """Lines of a client are many if there is one in fewer bytes than this."""
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -253,8 +257,14 @@ def _unpack(file: gzip.GzipFile, left: int) -> bytes:
     return b"".join(pieces)
 
 
-def choose_block_bytes(size: int, lines: int) -> int:
-    """Return the size of the next block, by a client's lines in the last one."""
+def choose_block_bytes(size: int, lines: int, took_s: float) -> int:
+    """Return the size of the next block, by a client's lines in the last one and its CPU time.
+
+    Lines in objects, or without times, take up to 0.7 ms each, and the event loop waits.
+    """
+    if size and took_s > _BLOCK_S:
+        fitting = int(size * _BLOCK_S / took_s)
+        return min(BLOCK_BYTES, max(_LEAST_BLOCK_BYTES, fitting))
     return BLOCK_BYTES if lines * _MANY_LINES > size else LARGE_BLOCK_BYTES
 
 

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from html import unescape
 from typing import Any
 
+from agent.sources.lines.xml_elements import find_elements
+
 Split = Callable[[bytes], Iterator[Any]]
 """Cuts a document into its entries."""
 
@@ -40,11 +42,9 @@ _RUBY_KEY = re.compile(r'^(\s*)"([^"\n]+)" => ', re.MULTILINE)
 _RUBY_TIME = re.compile(r": (\d{4}-\d\d-\d\dT[\d:.]+Z)(?=,?$)", re.MULTILINE)
 _RUBY_NIL = re.compile(r": nil(?=,?$)", re.MULTILINE)
 _XML_HEAD = re.compile(rb"<(?:log4j:)?(?:[Ee]vent|record)[ >]")
-_XML = re.compile(r"<((?:log4j:)?[Ee]vent|record)\b([^>]*)>(.*?)</\1>", re.DOTALL)
-_XML_TEXT = re.compile(
-    r"<(?:log4j:)?message>(?:<!\[CDATA\[(.*?)\]\]>|(.*?))</(?:log4j:)?message>",
-    re.DOTALL | re.IGNORECASE,
-)
+_XML = re.compile(r"<((?:log4j:)?[Ee]vent|record)\b([^<>]{0,4096})>")
+_XML_TEXT = re.compile(r"<((?:log4j:)?message)>(?:<!\[CDATA\[)?", re.IGNORECASE)
+_CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _XML_MARK = re.compile(r"</?[\w:]{1,32}>|<!\[CDATA\[|\]\]>|\s+")
 _THROWN_MAX_CHARS = 1_024
 _XML_INSTANT = re.compile(r'<Instant epochSecond="(\d{1,18})" nanoOfSecond="(\d{1,9})"')
@@ -56,16 +56,15 @@ _WINDOWS_LIST = re.compile(rb"TimeCreated\s*: [^\n]*\n[A-Z][A-Za-z]{1,32}\s*:")
 _WINDOWS_FIELD = re.compile(r"^\s*([A-Z][A-Za-z ]{1,32}?)\s*: (.*?)\s*$", re.MULTILINE)
 _WINDOWS_CREATED = re.compile(r"<TimeCreated SystemTime=['\"]([^'\"]{10,40})['\"]")
 _WINDOWS_HOST = re.compile(r"<Computer>([^<]{1,255})</Computer>")
-_WINDOWS_DATA = re.compile(r"<Data(?: [^>]*)?>(.*?)</Data>", re.DOTALL)
+_WINDOWS_DATA = re.compile(r"<Data(?: [^<>]{0,4096})?>")
 _SPLUNK_HEAD = re.compile(rb"<results\b[^>]*>")
 _SPLUNK_HEAD_BYTES = 1_024
-_SPLUNK_RESULT = re.compile(r"<result\b[^>]*>(.*?)</result>", re.DOTALL)
+_SPLUNK_RESULT = re.compile(r"<result\b[^<>]{0,4096}>")
 _SPLUNK_FIELD = re.compile(
-    r"<field k=['\"]([\w.]{1,64})['\"]>\s*"
-    r"(?:<value[^>]*>\s*<text>(.*?)</text>|<v\b[^>]*>(.*?)</v>)",
-    re.DOTALL,
+    r"<field k=['\"]([\w.]{1,64})['\"]>\s{0,64}"
+    r"(?:<value[^<>]{0,1024}>\s{0,64}<(text)>|<(v)\b[^<>]{0,1024}>)"
 )
-_SPLUNK_MARK = re.compile(r"</?sg\b[^>]*>")
+_SPLUNK_MARK = re.compile(r"</?sg\b[^<>]{0,1024}>")
 """Marks around the search's matches."""
 _XML_LEVEL = re.compile(r'<level>(\w+)</level>|level="(\w+)"')
 
@@ -95,11 +94,10 @@ def _find_xml(text: bytes) -> Split | None:
 
 def _split_splunk(data: bytes) -> Iterator[Any]:
     """Yield the events of Splunk's export as XML."""
-    for result in _SPLUNK_RESULT.findall(data.decode(errors="replace")):
-        yield {
-            name: unescape(_SPLUNK_MARK.sub("", text or raw))
-            for name, text, raw in _SPLUNK_FIELD.findall(result)
-        }
+    text = data.decode(errors="replace")
+    for _, result in find_elements(text, _SPLUNK_RESULT, lambda _: "</result>"):
+        fields = find_elements(result, _SPLUNK_FIELD, lambda found: f"</{found[2] or found[3]}>")
+        yield {found[1]: unescape(_SPLUNK_MARK.sub("", value)) for found, value in fields}
 
 
 def _find_windows(text: bytes) -> Split | None:
@@ -113,12 +111,13 @@ def _find_windows(text: bytes) -> Split | None:
 
 def _split_windows_xml(data: bytes) -> Iterator[Any]:
     """Yield the events of `wevtutil qe` and of Event Viewer."""
-    for _, _, body in _XML.findall(data.decode(errors="replace")):
+    for _, body in _find_entries(data):
         at, host = _WINDOWS_CREATED.search(body), _WINDOWS_HOST.search(body)
+        texts = find_elements(body, _WINDOWS_DATA, lambda _: "</Data>")
         yield {
             "timestamp": at and at[1],
             "host": host and host[1],
-            "message": unescape("\n".join(_WINDOWS_DATA.findall(body))),
+            "message": unescape("\n".join(text for _, text in texts)),
         }
 
 
@@ -226,19 +225,38 @@ def split_ruby(data: bytes) -> Iterator[Any]:
             yield json.loads(piece, strict=False)
 
 
+def _find_entries(data: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the attributes and the inner text of each entry in XML."""
+    entries = find_elements(data.decode(errors="replace"), _XML, lambda found: f"</{found[1]}>")
+    return ((found[2], body) for found, body in entries)
+
+
+def _find_xml_message(body: str) -> tuple[str, int] | None:
+    """Return the message of an entry, and the place behind it."""
+    found = _XML_TEXT.search(body)
+    if found is None:
+        return None
+    end = f"</{found[1]}>"
+    if found[0].endswith(_CDATA) and (at := body.find(_CDATA_END + end, found.end())) >= 0:
+        return body[found.end() : at], at + len(_CDATA_END + end)
+    begin = found.end(1) + 1
+    at = body.find(end, begin)
+    return None if at < 0 else (unescape(body[begin:at]), at + len(end))
+
+
 def split_xml(data: bytes) -> Iterator[Any]:
     """Yield the entries of log4j's XML layouts and of java.util.logging's files."""
-    for _, head, body in _XML.findall(data.decode(errors="replace")):
-        text = _XML_TEXT.search(body)
-        if text is None:
+    for head, body in _find_entries(data):
+        message = _find_xml_message(body)
+        if message is None:
             continue
-        message = text[1] if text[2] is None else unescape(text[2])
         instant, millis = _XML_INSTANT.search(body), _XML_MILLIS.search(head + body)
         level = _XML_LEVEL.search(head + body)
+        thrown = _XML_MARK.sub(" ", body[message[1] :])
         yield {
             "timestamp": instant and f"{instant[1]}{int(instant[2]):09}",
             "timeMillis": millis and (millis[1] or millis[2]),
             "level": level and (level[1] or level[2]),
-            "message": message,
-            "thrown": unescape(_XML_MARK.sub(" ", body[text.end() :]))[:_THROWN_MAX_CHARS].strip(),
+            "message": message[0],
+            "thrown": unescape(thrown)[:_THROWN_MAX_CHARS].strip(),
         }

@@ -24,7 +24,7 @@ from pathlib import Path
 from sys import intern
 
 from agent.sources.lines.log_file import (
-    LARGE_BLOCK_BYTES,
+    FIRST_BLOCK_BYTES,
     NOTHING,
     Chunk,
     DamagedError,
@@ -94,7 +94,7 @@ class Follower:
         self._is_partial = False
         """Whether the file is packed and not yet whole: it is waited for."""
         self._seen = (-1, -1)
-        self.block_bytes = LARGE_BLOCK_BYTES
+        self.block_bytes = FIRST_BLOCK_BYTES
         """Bytes of the next block."""
         self.place_number = 0
         """Number of `place`: it is another one after a byte was read or the file changed."""

@@ -403,7 +403,9 @@ class FileTail:
             signals = parser.begin_file(chunk.arrival_at)
         elif chunk.starts_file and parser.pending:  # half a line that nothing continues
             signals = parser.feed(b"\n", chunk.arrival_at)
+        began_at = time.thread_time()
         signals += parser.feed(chunk.data, chunk.arrival_at)
+        took_s = time.thread_time() - began_at
         self.health.read_bytes += len(chunk.data)
         self.health.unparsed += counts.unread - unread
         if counts.long != long:
@@ -412,7 +414,7 @@ class FileTail:
             self._count(Counter(member_evicted=parser.eviction_count - evicted))
         size, lines = len(chunk.data), counts.lines - lines
         behind = tail.is_behind
-        tail.follower.block_bytes = choose_block_bytes(size, lines)
+        tail.follower.block_bytes = choose_block_bytes(size, lines, took_s)
         if counts.manual:
             self._reports.report_manual(tail.stream)
         self._reports.report_read(tail.stream, size, lines, signals, behind=behind)

@@ -50,8 +50,8 @@ def configure(bench: Bench, *, is_broker_first: bool) -> None:
 
 
 def read_in_blocks(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    for module in (log_file, rotation):
-        monkeypatch.setattr(module, "LARGE_BLOCK_BYTES", size)
+    monkeypatch.setattr(rotation, "FIRST_BLOCK_BYTES", size)
+    monkeypatch.setattr(log_file, "LARGE_BLOCK_BYTES", size)
     monkeypatch.setattr(log_file, "BLOCK_BYTES", size)
 
 

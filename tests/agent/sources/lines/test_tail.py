@@ -22,7 +22,12 @@ from hypothesis import strategies as st
 from agent.errors import ConfigError, DialectError
 from agent.sources.lines import open_tails, rotation
 from agent.sources.lines.config import ReadFrom
-from agent.sources.lines.log_file import LARGE_BLOCK_BYTES, OpenLog
+from agent.sources.lines.log_file import (
+    BLOCK_BYTES,
+    LARGE_BLOCK_BYTES,
+    OpenLog,
+    choose_block_bytes,
+)
 from agent.sources.lines.stream_parser import HELD_MAX_S
 from agent.sources.lines.tail import GONE_S, SCAN_S
 from agent.sources.logs import client_interpreter as interpreter
@@ -1285,3 +1290,12 @@ class TestBytes:
                 file.write(named(number, 2))
         assert bench.read() == [2] * 20
         bench.close()
+
+
+def test_next_block_is_smaller_where_lines_are_dear() -> None:
+    """The event loop waits for each block."""
+    assert choose_block_bytes(1 << 18, 3, 0.001) == LARGE_BLOCK_BYTES
+    assert choose_block_bytes(1 << 18, 3_000, 0.01) == BLOCK_BYTES
+    sizes = [choose_block_bytes(1 << 18, 3_000, took_s) for took_s in (0.1, 0.4, 0.8, 60.0)]
+    assert sizes == [1 << 17, 1 << 15, 1 << 14, 1 << 14]
+    assert choose_block_bytes(0, 0, 1.0) == LARGE_BLOCK_BYTES

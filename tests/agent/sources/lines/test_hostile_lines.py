@@ -1,0 +1,99 @@
+"""Hostile lines in a followed file: their cost grows with their length, and memory is bounded.
+
+Costs are compared with each other: four times the bytes take about four times as long, and sixteen
+times where a rule is quadratic.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.sources.lines.line_parser import LINE_LIMIT
+from tests.agent.sources.lines.test_live_documents import Live
+from tests.agent.sources.lines.test_posted_forms import EVENTS, log4j
+
+Make = Callable[[int], bytes]
+_SIZE, _TIMES = 1 << 15, 4
+_RATIO_MAX = 9.0
+"""Between 4 (linear) and 16 (quadratic)."""
+_TOO_SHORT_S = 0.02
+"""CPU time that is lost in the noise of a machine; a quadratic rule takes a hundred times as long
+as that."""
+CLIENT = b"[Consumer clientId=c, groupId=g] "
+JOIN = b"Request joining group due to: x"
+HOSTILE: dict[str, Make] = {
+    "begins of a client": lambda n: CLIENT * (n // len(CLIENT)) + b"\n",
+    "no line end": lambda n: CLIENT * (n // len(CLIENT)),
+    "zero bytes": lambda n: b"\0[Consumer \0" * (n // 12) + b"\n",
+    "no UTF-8": lambda n: b"\xff\xfe[Consumer \xc3" * (n // 13) + b"\n",
+    "nested objects": lambda n: b'{"message":"[Consumer ","a":' + b'{"a":' * (n // 5) + b"\n",
+    "nested lists": lambda n: b'{"message":"[Consumer ","a":' + b"[" * n + b"\n",
+    "one key again and again": lambda n: (
+        b"{" + b'"message":"[Consumer ",' * (n // 23) + b'"a":1}\n'
+    ),
+    "digits": lambda n: b'{"message":"[Consumer ","time":' + b"9" * n + b"}\n",
+    "a stack trace": lambda n: CLIENT + JOIN + b"\n" + b"\tat a.b.C(D.java:1)\n" * (n // 20),
+    "years out of range": lambda n: (
+        (b"9999-12-31 23:59:59,999 INFO " + CLIENT + JOIN + b"\n") * (n // 90)
+    ),
+    "XML without ends": lambda n: b"<Event xmlns=''>\n" * (n // 17),
+    "XML of messages without ends": lambda n: (
+        b"<Event xmlns=''>" + b"<Message>" * (n // 9) + b"</Event>\n"
+    ),
+    "XML of entries within others": lambda n: (
+        b"<record>" * (n // 8) + b"<Event xmlns=''></Event>\n"
+    ),
+    "Splunk's results without ends": lambda n: (
+        b"<results preview='0'>\n" + b"<result>" * (n // 8) + b"\n"
+    ),
+    "Splunk's fields without ends": lambda n: (
+        b"<results preview='0'>\n<result>" + b"<field k='a'><v>" * (n // 16) + b"</result>\n"
+    ),
+    "blanks of a console": lambda n: b" INFO x    1:20:08 PM\n" * 3 + b" INFO " + b" " * n + b"\n",
+    "a tree without an end": lambda n: (
+        b"2026 INFO x\n" + "          \u251c a=b\n".encode() * (n // 18)
+    ),
+    "CEF's fields": lambda n: (
+        b"CEF:0|a|b|c|d|e|f|msg=x\n" + b"CEF:0|a|b|c|d|e|f|" + b"msg=x " * (n // 6) + b"\n"
+    ),
+    "headers of tail": lambda n: b"==> a.log <==\n" * (n // 14),
+}
+
+
+def cost(data: bytes, folder: Path) -> float:
+    """Return the CPU seconds of a file that has grown by some bytes; a plain line must follow."""
+    folder.mkdir()
+    live = Live(folder)
+    began_at = time.process_time()
+    live.append(data)
+    live.append(b"\n" + log4j(*EVENTS[3]).encode() + b"\n")
+    live.wait()
+    took_s = time.process_time() - began_at
+    held = sum(tail.half_bytes for tail in live.source._tails.values())
+    live.close()
+    assert held <= max(2 * LINE_LIMIT, len(data) + 512)
+    return took_s
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_cost_of_hostile_bytes_is_linear(name: str, tmp_path: Path) -> None:
+    few, many = (
+        min(cost(HOSTILE[name](size), tmp_path / f"{size}-{number}") for number in range(2))
+        for size in (_SIZE, _SIZE * _TIMES)
+    )
+
+    assert many < _RATIO_MAX * max(few, _TOO_SHORT_S)
+
+
+@pytest.mark.parametrize("name", ["no line end", "zero bytes", "nested objects", "digits"])
+def test_lines_behind_hostile_bytes_are_read(name: str, tmp_path: Path) -> None:
+    live = Live(tmp_path)
+    live.append(HOSTILE[name](3 << 20))
+
+    live.append(b"\n" + b"".join(log4j(*event).encode() + b"\n" for event in EVENTS))
+    live.wait()
+
+    assert [signal.member.client_id for signal in live.signals if signal.member.group == "pay"]
+    live.close()
