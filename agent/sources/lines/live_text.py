@@ -22,15 +22,29 @@ WATCHED_BYTES = 1 << 14
 """First bytes that may show a form: to search them takes some 0.2 ms a file."""
 
 
+_NO_SIGNS = (0,) * len(CONSOLES)
+
+
 class LiveText:
     """Text of one followed file: bytes in any pieces to bytes."""
+
+    __slots__ = (
+        "_console",
+        "_copies",
+        "_has_returns",
+        "_held",
+        "_is_plain",
+        "_name",
+        "_seen",
+        "_signs",
+    )
 
     def __init__(self) -> None:
         self._held, self._seen = b"", 0
         self._is_plain = self._has_returns = False
-        self._copies: list[Copy] = []
+        self._copies: tuple[Copy, ...] = ()
         self._console: Console | None = None
-        self._signs = [0] * len(CONSOLES)
+        self._signs = _NO_SIGNS
         self._name: bytes | None = None
         """The file of the next lines, as `tail -f` names it; None: one file."""
 
@@ -91,8 +105,9 @@ class LiveText:
         """Restore a `state`."""
         if not state:
             return
-        copies, console, name, self._has_returns, self._signs, self._seen = state
-        self._copies = [copy for copy in COPIES if copy.name in copies]
+        copies, console, name, self._has_returns, signs, self._seen = state
+        self._signs = tuple(signs)
+        self._copies = tuple(copy for copy in COPIES if copy.name in copies)
         self._console = next((each for each in CONSOLES if each.name == console), None)
         self._name = None if name is None else name.encode(errors="surrogateescape")
 
@@ -113,11 +128,11 @@ class LiveText:
         if self._seen < WATCHED_BYTES:
             head = whole[: WATCHED_BYTES - self._seen]
             known = self._copies
-            self._copies = [
+            self._copies = tuple(
                 copy for copy in COPIES if copy in known or (copy.is_followed and copy.shows(head))
-            ]
+            )
             counts = zip(self._signs, count_signs(head), strict=True)
-            self._signs = [before + found for before, found in counts]
+            self._signs = tuple(before + found for before, found in counts)
             self._console = self._console or choose_console(self._signs)
             if self._name is None and has_tail_header(head):
                 self._name = b""

@@ -50,6 +50,8 @@ class StreamTail:
     follower: Follower
     create: CreateParser
     is_behind: bool = True
+    is_within_line: bool = False
+    """Whether the last block is a part of a line, and shorter than any line that is read."""
     is_waiting: bool = False
     """Whether it was not looked at, as too many others are read."""
     fault: str | None = None

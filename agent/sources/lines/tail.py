@@ -26,6 +26,7 @@ from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.lines.config import FilesConfig, ReadFrom
 from agent.sources.lines.file_reports import FileReports, describe_unfollowed
 from agent.sources.lines.log_file import (
+    LARGE_BLOCK_BYTES,
     NOTHING,
     UTF_16,
     Chunk,
@@ -175,8 +176,8 @@ class FileTail:
             if self._is_ahead(tail, now):
                 self._is_limited = True
             elif tail.is_due(now):
-                while self._advance(tail, now, emit, detach) and tail.is_behind and has_time():
-                    if self._is_ahead(tail, now):
+                while self._advance(tail, now, emit, detach) and tail.is_behind:
+                    if self._is_ahead(tail, now) or not (tail.is_within_line or has_time()):
                         break
             yield
         tails: Collection[StreamTail] = self._tails.values()
@@ -414,7 +415,9 @@ class FileTail:
             self._count(Counter(member_evicted=parser.eviction_count - evicted))
         size, lines = len(chunk.data), counts.lines - lines
         behind = tail.is_behind
-        tail.follower.block_bytes = choose_block_bytes(size, lines, took_s)
+        tail.is_within_line = size < LARGE_BLOCK_BYTES and b"\n" not in chunk.data
+        block_bytes = choose_block_bytes(size, lines, took_s)
+        tail.follower.block_bytes = LARGE_BLOCK_BYTES if tail.is_within_line else block_bytes
         if counts.manual:
             self._reports.report_manual(tail.stream)
         self._reports.report_read(tail.stream, size, lines, signals, behind=behind)

@@ -13,6 +13,7 @@ from agent.runtime import signal_order
 from agent.runtime.checkpoint import load
 from agent.sources.broker_logs.source import BrokerLogSource
 from agent.sources.lines import log_file, rotation
+from agent.sources.lines import tail as tail_module
 from agent.sources.lines.tail import FileTail
 from agent.wiring.agent import Agent
 from metrics.model.sample import Sample, SampleKind, decode
@@ -51,7 +52,8 @@ def configure(bench: Bench, *, is_broker_first: bool) -> None:
 
 def read_in_blocks(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(rotation, "FIRST_BLOCK_BYTES", size)
-    monkeypatch.setattr(log_file, "LARGE_BLOCK_BYTES", size)
+    for module in (log_file, tail_module):
+        monkeypatch.setattr(module, "LARGE_BLOCK_BYTES", size)
     monkeypatch.setattr(log_file, "BLOCK_BYTES", size)
 
 
