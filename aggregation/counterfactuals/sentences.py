@@ -3,6 +3,8 @@
 Alerts have the same sentence: `dashboards/prometheus/rules.yaml` writes it from metrics.
 """
 
+from math import floor
+
 from aggregation.counterfactuals.change import Change
 from aggregation.counterfactuals.lines import (
     ASSIGNOR,
@@ -50,11 +52,19 @@ def name_of(change: Change) -> str:
 
 
 def format_span(seconds: float) -> str:
-    """Write a time in one unit: 41 min."""
-    for unit, length in (("h", _HOUR_S), ("min", _MINUTE_S)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    """Write a time in one unit: 41 min, 5.8 h.
+
+    It is rounded down: what a setting saves is never more than there was.
+    """
+    if seconds >= 2 * _HOUR_S:
+        return f"{floor(10 * seconds / _HOUR_S + _SLACK) / 10:g} h"
+    if seconds >= 2 * _MINUTE_S:
+        return f"{floor(seconds / _MINUTE_S + _SLACK)} min"
+    return f"{seconds:.2g} s" if seconds < 10 else f"{floor(seconds + _SLACK)} s"
+
+
+_SLACK = 1e-6
+"""Sums of parts differ from a whole number by rounding."""
 
 
 def _within(seconds: float) -> str:

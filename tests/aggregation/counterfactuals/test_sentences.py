@@ -47,7 +47,18 @@ def test_ids_that_two_share_are_no_new_static_membership() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.25, "0.25 s"), (41.0, "41 s"), (2460.0, "41 min"), (7200.0, "2 h")]
+    ("seconds", "text"),
+    [
+        (0.25, "0.25 s"),
+        (41.0, "41 s"),
+        (51.6, "51 s"),
+        (2460.0, "41 min"),
+        (4678.0, "77 min"),
+        (7200.0, "2 h"),
+        (20_950.0, "5.8 h"),
+        (67_790.0, "18.8 h"),
+        (356_400.0, "99 h"),
+    ],
 )
-def test_span_has_one_unit(seconds: float, text: str) -> None:
+def test_span_has_one_unit_and_is_never_more(seconds: float, text: str) -> None:
     assert format_span(seconds) == text
