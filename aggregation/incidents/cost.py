@@ -202,6 +202,7 @@ def _incident_of(
 _OF_LAST_MEMBERS = {IncidentKind.MEMBER_LEFT, IncidentKind.SESSION_EXPIRED}
 _Targets = dict[tuple[str, ...], list[tuple[float, float]]]
 _Span = tuple[float, float, int, Draft]
+_Leaves = dict[tuple[str, ...], list[_Exit]]
 
 
 def _has_stayed(draft: Draft) -> bool:
@@ -304,6 +305,22 @@ def _loss_of(change: Ownership | _Exit, before_at: float, targets: _Targets) -> 
     return _Loss(stopped_at, change.at, None, change.member)
 
 
+def _list_leaves(exits: Iterable[_Exit]) -> _Leaves:
+    found: _Leaves = defaultdict(list)
+    for each in exits:
+        found[each.member].append(each)
+    return found
+
+
+def _find_leave(change: Ownership | _Exit, leaves: _Leaves) -> _Loss | None:
+    """Return the loss by a leave, if a member gives all its partitions up right before it."""
+    if isinstance(change, _Exit) or change.owned:
+        return None
+    near = (each for each in leaves.get(change.member, ()) if 0 <= each.at - change.at <= SLACK_S)
+    left = next(near, None)
+    return None if left is None else _loss_of(left._replace(stopped_at=change.at), change.at, {})
+
+
 def _gaps(
     attributes: Attributes,
     exits: Iterable[_Exit],
@@ -320,13 +337,14 @@ def _gaps(
     changes: list[tuple[float, Ownership | _Exit]] = [
         (each.at, each) for each in (*attributes.ownership, *returns)
     ]
-    exits = list(exits)
-    changes += [(each.stopped_at, each) for each in exits if each.stopped_at < each.at]
-    # a leave and the record of what its member gave up by it are of one instant
-    changes[:0] = [(each.at, each) for each in exits if each.stopped_at >= each.at]
+    gone = list(exits)
+    changes += [(each.stopped_at, each) for each in gone]
+    leaves = _list_leaves(gone)
     for at, change in sorted(changes, key=lambda pair: pair[0]):
         now_owned = change.owned if isinstance(change, Ownership) else frozenset[str]()
-        loss = _loss_of(change, changed_at.get(change.member, at), targets)
+        loss = _find_leave(change, leaves) or _loss_of(
+            change, changed_at.get(change.member, at), targets
+        )
         changed_at[change.member] = at
         before = owned.get(change.member, frozenset())
         owned[change.member] = now_owned

@@ -177,7 +177,7 @@ class GroupHistory:
         place: its agent may have gone with it, as a pod's, so no agent missed it. All members of a
         classic group take part in a rebalance, so the absent one was no member any more. In groups
         of the protocols `consumer` and `streams` a member need not take part; there, its partitions
-        show the removal, if a source shows partitions.
+        show the removal, if it had any.
         """
         last, word = self.drafts[-1] if self.drafts else None, causes[0] if causes else None
         if last is None or word is None:
@@ -186,8 +186,8 @@ class GroupHistory:
         is_own &= word.source not in BROKER_SOURCES
         key, group_type = word.member.key, rebalance.round.group_type
         has_owners = group_type in {"consumer", "streams"}
-        sees_partitions = bool(self.attributes.ownership)
-        if not is_own or (has_owners and sees_partitions) or key in self.members.away:
+        had_partitions = bool(self.attributes.count_owned(key, last.started_at))
+        if not is_own or (has_owners and had_partitions) or key in self.members.away:
             return
         since = word.at - RETURN_S
         if group_type == "share" and self._count_open_questions(key, since) > 1:

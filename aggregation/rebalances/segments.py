@@ -36,6 +36,7 @@ _BEGINNINGS = {
 }
 """Causes inside a client that is a member."""
 _OUTSIDE = {RebalanceStatus.NEW_MEMBER, RebalanceStatus.UNKNOWN_MEMBER, DROPPED_GROUP}
+_GETS_MORE = {RebalanceStatus.NEW_MEMBER, RebalanceStatus.COORDINATOR_REQUESTED}
 _FENCED = {RebalanceStatus.UNKNOWN_MEMBER, RebalanceStatus.STALE_MEMBER}
 _SAME_LEAVE_S = 1.0
 """A log's line about a drop and the leave on the wire are of the same moment."""
@@ -423,7 +424,7 @@ def _cut(chain: list[Sample], now: float) -> list[Segment]:
     )
     dropped = next((s for s in whole.steps if s.code is DROPPED_GROUP and not s.masked), None)
     if dropped is not None:
-        return _split_drop(whole, dropped)
+        return _split_drop(whole, dropped, is_classic=last.group_type == "classic")
     if last.outcome is Outcome.LEFT:
         return _split_leave(whole, is_classic=last.group_type == "classic")
     is_synced = last.outcome is Outcome.SYNCED
@@ -525,7 +526,7 @@ def _is_unanswered(left: Segment) -> bool:
     return is_joining and len({step.source for step in left.steps}) == 1
 
 
-def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:
+def _split_drop(whole: Segment, dropped: Step, *, is_classic: bool) -> list[Segment]:
     """Cut an episode at the poll interval's end: from there on its member is out of the group.
 
     A member that joined again is back, even if it left before the assignment.
@@ -552,13 +553,14 @@ def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:
         outcome=None,
         joins=tuple(at for at in whole.joins if at < dropped.at),
     )
+    pieces = _split_reconciling(went, dropped) if not is_classic else [went]
     if not is_back:
-        return [went]
+        return pieces
     came = dropped if not after else replace(after[0], masked=False)
     steps = (replace(came, at=back_at), *after[1:])
     back = replace(whole, started_at=back_at, steps=steps, joins=joins)
     if leave is None:
-        return [went, back]
+        return [*pieces, back]
     left = replace(
         whole,
         started_at=leave.at,
@@ -567,7 +569,20 @@ def _split_drop(whole: Segment, dropped: Step) -> list[Segment]:
         is_exit=True,
         joins=(),
     )
-    return [went, replace(back, generations=frozenset(), outcome=None), left]
+    return [*pieces, replace(back, generations=frozenset(), outcome=None), left]
+
+
+def _split_reconciling(went: Segment, dropped: Step) -> list[Segment]:
+    """Cut a drop of a new protocol from the join, or the assignment, that its member had begun.
+
+    Nobody waits for a member that only gets more partitions.
+    """
+    before = went.steps[: went.steps.index(dropped)]
+    if not before or {step.code for step in before} - _GETS_MORE:
+        return [went]
+    steps = (replace(dropped, masked=False), *went.steps[len(before) + 1 :])
+    exit_ = replace(went, started_at=dropped.at, steps=steps, joins=())
+    return [replace(went, steps=before, is_exit=False, is_out=False, out_until=None), exit_]
 
 
 def _generations(moves: list[Sample]) -> frozenset[int]:

@@ -844,16 +844,16 @@ class TestKinds:
         assert found.certainty is Certainty.INFERRED
         assert went(found) == [("a", DepartureMode.EXPIRED, True)]
 
-    @pytest.mark.parametrize("sees_partitions", [False, True])
-    def test_member_of_a_new_protocol_that_says_it_was_removed(self, sees_partitions: bool) -> None:
-        """Its partitions are better evidence, if a source shows them."""
+    @pytest.mark.parametrize("readers", ["", "bc", "abc"])
+    def test_member_of_a_new_protocol_that_says_it_was_removed(self, readers: str) -> None:
+        """Its partitions are better evidence, if it had any, and a source shows them."""
         a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
         start = round_of(1, 10.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW})
-        owned = [reads(11.0, each, f"t-{each.client_id}") for each in (a, b, c)]
+        owned = [reads(11.0, each, f"t-{n}") for n, each in enumerate((a, b, c))]
         found = analyze(
             records(
                 *start,
-                *(owned if sees_partitions else []),
+                *(each for each in owned if each.member.client_id in readers),
                 *round_of(2, 100.0, b),
                 raised(3, 104.0, a, reason="UNKNOWN_MEMBER_ID"),
                 signal(SignalKind.JOIN, 104.1, a),
@@ -862,7 +862,7 @@ class TestKinds:
         ).incidents[1:]
 
         expired = (K.SESSION_EXPIRED, ["a"])
-        assert kinds(found) == ([(K.UNKNOWN, []), expired] if sees_partitions else [expired])
+        assert kinds(found) == ([(K.UNKNOWN, []), expired] if "a" in readers else [expired])
 
     @pytest.mark.parametrize(
         ("news", "also"),
@@ -1342,19 +1342,40 @@ class TestKinds:
 
         assert kinds(found) == [(K.SESSION_EXPIRED, ["a"])]
 
-    def test_partitions_of_a_leave_count_for_it_while_a_member_is_stuck(self) -> None:
+    @pytest.mark.parametrize("given_up_at", [150.0, 149.9])
+    def test_partitions_of_a_leave_count_for_it_while_a_member_is_stuck(
+        self, given_up_at: float
+    ) -> None:
         """The stuck member's rebalance runs at the moment of the leave."""
         a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
         start = round_of(1, 10.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW})
         owned = [reads(11.0, each, f"t-{number}") for number, each in enumerate((a, b, c))]
         stuck = [*round_of(2, 100.0, a, b), raised(3, 102.0, c, reason="member c is unknown")]
-        leave = [reads(150.0, a), left(150.0, a)]
+        leave = [reads(given_up_at, a), left(150.0, a)]
         taken = [*round_of(3, 152.0, b), reads(152.5, b, "t-0", "t-1")]
 
         found = analyze(records(*start, *owned, *stuck, *leave, *taken)).incidents
 
         assert kinds(found)[-1] == (K.MEMBER_LEFT, ["a"])
-        assert found[-1].cost.unread_partition_seconds == pytest.approx(2.5)
+        assert found[-1].cost.unread_partition_seconds == pytest.approx(152.5 - given_up_at)
+
+    @pytest.mark.parametrize(
+        "before", [[(2, "joins")], [(1, "assignment")], [(2, "joins"), (1, "assignment")]]
+    )
+    def test_drop_of_a_new_protocol_within_its_own_assignment_is_its_own_incident(
+        self, before: list[tuple[int, str]]
+    ) -> None:
+        """Nobody waits for it: the others' rebalance begins with the drop."""
+        a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
+        start = round_of(1, 10.0, b, c, causes={"b": NEW, "c": NEW})
+        stalls = [raised(code, 100.0 + n, a, reason=why) for n, (code, why) in enumerate(before)]
+        drop = raised(5, 108.0, a, reason="Consumer poll timeout has expired.")
+        others = round_of(2, 108.3, b, c)
+
+        found = analyze(records(*start, *stalls, drop, *others)).incidents
+
+        assert kinds(found)[-1] == (K.POLL_TIMEOUT, ["a"])
+        assert len(found[-1].rebalances) == 1
 
     def test_removal_of_an_instance_that_only_the_admin_names(self) -> None:
         """Its connection alone was seen; the victim's log names the client."""
