@@ -35,7 +35,7 @@ def run_story(name: str, *arguments: str | Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("kind", ["delta", pytest.param("iceberg", marks=pytest.mark.field)])
 @pytest.mark.timeout(2000)
 def test_batches_that_come_twice_are_there_once_and_small_files_merged(
     kind: str, tmp_path: Path
