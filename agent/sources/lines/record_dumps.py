@@ -29,7 +29,7 @@ VERBOSE_HEAD = re.compile(
 _VERBOSE_FIELD = re.compile(rb"    ([A-Z_][A-Z\d_]*)=(.*)")
 _RECORD = re.compile(r"^LogRecord #\d+\s*$", re.MULTILINE)
 _RECORD_HEAD = re.compile(rb"(?m)^LogRecord #\d+\s*$")
-_ATTRIBUTE = re.compile(r"^\s+-> ([^:\s]{1,255}): \w{2,8}\((.*)\)\s*$", re.MULTILINE)
+_ATTRIBUTE = re.compile(r"^[ \t]+-> ([^:\s]{1,255}): \w{2,8}\((.*)\)[ \t\r]*$", re.MULTILINE)
 _SCOPE = re.compile(r"^(?:\S{10,40}\t\w{4,8}\t)?ResourceLog #\d+\s*$", re.MULTILINE)
 """A resource; the collector's own time and level stand before the first of a batch."""
 _RECORD_TIME = re.compile(r"^(Observed)?Timestamp: (\S+ \S+ [+-]\d{4})", re.MULTILINE)
@@ -53,7 +53,7 @@ _WINDOWS_XML = re.compile(rb"<Event xmlns=.http://schemas\.microsoft\.com/win/")
 _WINDOWS_HEAD_BYTES = 1_024
 _WINDOWS_EVENT = re.compile(rb"Event\[\d+\]:?\s*\n\s+Log Name:")
 _WINDOWS_LIST = re.compile(rb"TimeCreated\s*: [^\n]*\n[A-Z][A-Za-z]{1,32}\s*:")
-_WINDOWS_FIELD = re.compile(r"^\s*([A-Z][A-Za-z ]{1,32}?)\s*: (.*?)\s*$", re.MULTILINE)
+_WINDOWS_FIELD = re.compile(r"^[ \t]*([A-Z][A-Za-z ]{1,32}?)[ \t]{0,64}: (.*?)\s*$", re.MULTILINE)
 _WINDOWS_CREATED = re.compile(r"<TimeCreated SystemTime=['\"]([^'\"]{10,40})['\"]")
 _WINDOWS_HOST = re.compile(r"<Computer>([^<]{1,255})</Computer>")
 _WINDOWS_DATA = re.compile(r"<Data(?: [^<>]{0,4096})?>")

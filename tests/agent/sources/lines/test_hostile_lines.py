@@ -58,6 +58,12 @@ HOSTILE: dict[str, Make] = {
     "CEF's fields": lambda n: (
         b"CEF:0|a|b|c|d|e|f|msg=x\n" + b"CEF:0|a|b|c|d|e|f|" + b"msg=x " * (n // 6) + b"\n"
     ),
+    "empty lines of an event": lambda n: (
+        b"Event[0]:\n  Log Name: a\n" + b"\n" * n + b"Description:\nx\n"
+    ),
+    "empty lines of a resource": lambda n: (
+        b"ResourceLog #0\n" + b" \n" * (n // 2) + b"LogRecord #0\nBody: Str(x)\n"
+    ),
     "headers of tail": lambda n: b"==> a.log <==\n" * (n // 14),
 }
 
