@@ -29,7 +29,7 @@ _LIMITS = (1_024, 300, 128)
 """Longest part of any length: the more parts match the same text, the shorter they must be."""
 _OPEN_END = re.compile(r"\.[*+]\??[)$]*\Z")
 _REPEAT = re.compile(
-    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|"  # an escape or a class
+    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*(?:\]|\Z)|"  # an escape or a class
     r"(?P<repeat>[*+]|\{(?P<least>\d*),(?P<most>\d*)\})(?P<kind>[?+]?)",
     re.DOTALL,
 )

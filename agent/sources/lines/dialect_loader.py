@@ -62,7 +62,7 @@ _NAME_CHARS = 300
 _INNER_CHARS = 1_024
 """Longest other part of a text. Lists have their own bound; the end of a text has none."""
 _ANYTHING = re.compile(
-    r"\\.|\[\^?(?:\\.|[^\]\\])+\]|"  # an escape or a class, in which a dot is a dot
+    r"\\.|\[\^?(?:\\.|[^\]\\])+(?:\]|$)|"  # an escape or a class, in which a dot is a dot
     r"(?P<name>\(\?P<(?:group|member_id|instance_id|client_id|assignor|due|thread)>)?"
     r"\.(?P<repeat>[+*])(?P<tail>\??[)?$]*$)?"
 )

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 _OBJECT = re.compile(
-    rb"^(?P<head>[^\n]{1,1024} )?\{\r?\n(?P<fields>(?:  [^\n]*\n)+)\}(?=\r?$)", re.MULTILINE
+    rb"^(?P<head>(?!  )[^\n]{1,1024} )?\{\r?\n(?P<fields>(?:  [^\n]*\n)+)\}(?=\r?$)", re.MULTILINE
 )
 _FIELD = re.compile(r"^  '?([\w.@-]{1,64})'?: (.*(?:\n {3,}.*|\n  [\]}].*)*)", re.MULTILINE)
 _COMPACT = re.compile(
@@ -31,9 +31,12 @@ _CLIENTS = re.compile(rb"^  \"?(?:groupId|logger|fac)\"?: ['\"]", re.MULTILINE)
 _PART = re.compile(
     r"'((?:[^'\\]|\\.){0,8192})'|\"(?:[^\"\\]|\\.){0,8192}\"|`((?:[^`\\]|\\.){0,8192})`"
     r"|([A-Za-z_$][\w$]{0,63}|\[Symbol\([\w.]{0,64}\)\])(?=: )"
-    r"|\[(?:Array|Object)\]|\bundefined\b"
+    r"|\[(?:Array|Object)\]|\bundefined\b|\\."
 )
-"""A text, a name, and placeholders for values: parts of an object on one line."""
+"""A text, a name, and placeholders for values: parts of an object on one line.
+
+An escape outside of a text begins none.
+"""
 _DEEP = re.compile(r"\[(?:Array|Object)\]|\bundefined\b")
 """Placeholders for values deep within an object, and for a missing value."""
 _BARE_NAME = re.compile(r"([{,]\s*)([A-Za-z_$][\w$]*):")
@@ -73,7 +76,7 @@ def _write(found: re.Match[str]) -> str:
     inner = in_backticks if quoted is None else quoted
     if inner is not None:
         return '"' + inner.replace("\\'", "'").replace("\\`", "`").replace('"', '\\"') + '"'
-    return found[0] if found[0].startswith('"') else "null"
+    return found[0] if found[0].startswith(('"', "\\")) else "null"
 
 
 def _is_entry(found: re.Match[bytes]) -> bool:

@@ -34,7 +34,7 @@ _STEP = re.compile("|".join(f"(?P<s{number}>{step})" for number, step in enumera
 _CHAIN = re.compile(r"(?:from |state:? )(\w[\w-]{0,32}) (?:to|->) (\w[\w-]{0,32})", re.ASCII)
 """Change of a state: Kafka Streams' and librdkafka's."""
 _GENERATION = re.compile(r"[Gg]eneration\D{0,25}?(-?\d{1,10})\b", re.ASCII)
-_CLIENT = re.compile(r"clientId=([^,\]]{1,256})|(\S{1,256}#consumer-\d{1,6})", re.ASCII)
+_CLIENT = re.compile(r"clientId=([^,\]]{1,256})|(?<!\S)(\S{1,256}#consumer-\d{1,6})", re.ASCII)
 _OF_GROUP = re.compile(r"[Gg]roup|Consumer|#consumer-|\brebalanc")
 """Words of a client, whose order counts."""
 _LEAST, _CLEAR = 2, 2

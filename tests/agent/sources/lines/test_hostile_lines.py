@@ -4,12 +4,16 @@ Costs are compared with each other: four times the bytes take about four times a
 times where a rule is quadratic.
 """
 
+import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from agent.sources.lines.dialect_loader import bound_cost
+from agent.sources.lines.inspected_objects import as_json, join_inspected
 from agent.sources.lines.line_parser import LINE_LIMIT
 from tests.agent.sources.lines.test_live_documents import Live
 from tests.agent.sources.lines.test_posted_forms import EVENTS, log4j
@@ -91,6 +95,26 @@ def test_cost_of_hostile_bytes_is_linear(name: str, tmp_path: Path) -> None:
     )
 
     assert many < _RATIO_MAX * max(few, _TOO_SHORT_S)
+
+
+@pytest.mark.parametrize(
+    ("change", "make"),
+    [
+        (lambda n: join_inspected(b"  {\n" * n), "objects within objects"),
+        (lambda n: as_json("\\'" * n), "escaped quotes"),
+        (lambda n: bound_cost("[a" * n), "a rule's classes without an end"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_cost_of_an_expression_is_linear(change: Callable[[int], object], make: str) -> None:
+    costs = []
+    for number in (1 << 12, 1 << 14):
+        began_at = time.process_time()
+        with suppress(re.error):
+            change(number)
+        costs.append(time.process_time() - began_at)
+
+    assert costs[1] < _RATIO_MAX * max(costs[0], _TOO_SHORT_S), make
 
 
 @pytest.mark.parametrize("name", ["no line end", "zero bytes", "nested objects", "digits"])
