@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.lines.dialect_loader import bound_cost
+from agent.sources.lines.backtracking import bound_cost
+from agent.sources.lines.dialect_loader import _bound_repeats
 from agent.sources.lines.inspected_objects import as_json, join_inspected
 from agent.sources.lines.line_parser import LINE_LIMIT
 from tests.agent.sources.lines.test_live_documents import Live
@@ -102,7 +103,8 @@ def test_cost_of_hostile_bytes_is_linear(name: str, tmp_path: Path) -> None:
     [
         (lambda n: join_inspected(b"  {\n" * n), "objects within objects"),
         (lambda n: as_json("\\'" * n), "escaped quotes"),
-        (lambda n: bound_cost("[a" * n), "a rule's classes without an end"),
+        (lambda n: _bound_repeats("[a" * n), "a rule's classes without an end"),
+        (lambda n: bound_cost("[a" * n), "classes of a rule that is checked"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
