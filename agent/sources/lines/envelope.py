@@ -267,8 +267,7 @@ class Unwrapper:
                 return _instant(whole[second], whole.get(nano, 0))
         for key in TIMES:
             value = found.get(key)
-            if isinstance(value, dict):  # loguru's, and monolog's before 2
-                value = next((value[part] for part in _TIME_PARTS if part in value), None)
+            value = _find_part(value)
             if isinstance(value, str):
                 value = _add_day(value, found)
                 whole = _EPOCH.fullmatch(value) and parse_epoch(int(value))
@@ -300,6 +299,24 @@ def date_line(
         if entry.at is not None:
             return entry.at
     return None
+
+
+def _find_part(value: Any) -> Any:
+    """Return the time within an object, as of loguru and monolog before 2, or Jackson's numbers.
+
+    Jackson writes a `LocalDateTime` as `[2026,11,20,13,20,5,123000000]`, and leaves zeros at the
+    end out.
+    """
+    if isinstance(value, dict):
+        return next((value[part] for part in _TIME_PARTS if part in value), None)
+    is_numbers = isinstance(value, list) and len(value) in _NUMBERS_OF_TIME
+    if not is_numbers or not all(type(each) is int and 0 <= each < 10**9 for each in value):
+        return value
+    year, month, day, hour, minute, second, nanos = [*value, 0, 0][:7]
+    return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}"
+
+
+_NUMBERS_OF_TIME = range(5, 8)
 
 
 def _add_day(time: str, found: Mapping[str, Any]) -> str:

@@ -286,6 +286,14 @@ OF_ONE = {
             {"message": text, "datetime": {"date": f"{at:%Y-%m-%d %H:%M:%S.%f}"}}
         )
     ),
+    "Jackson's numbers of a time": lines(
+        lambda at, text: json.dumps(
+            {
+                "timestamp": [*at.timetuple()[:6], 123_000_000][: 7 if at.second else 5],
+                "message": text,
+            }
+        )
+    ),
     "loguru": lines(
         lambda at, text: json.dumps(
             {"text": "x", "record": {"message": text, "time": {"timestamp": at.timestamp()}}}
