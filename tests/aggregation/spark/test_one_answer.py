@@ -77,10 +77,11 @@ def story() -> list[Signal]:
         *DONE,
         *round_of(3, 120.0, A, B, C, causes={"a": NEW}),
         reads(121.0, A, "t-0"),
+        reads(121.0, B, "u-2"),  # of a topic that nobody else reads: it waits for B's return
         left(900.0, B, "closed"),
         *round_of(4, 901.0, A, C),
         *round_of(5, 910.0, A, B, C, causes={"b": NEW}),
-        reads(912.0, B, "t-2"),
+        reads(912.0, B, "u-2"),
         *round_of(6, 2_000.0, A, B, C),
         *failures("INCONSISTENT_GROUP_PROTOCOL", 3_000.0, 3_001.0),
         left(5_000.0, C, "closed"),
