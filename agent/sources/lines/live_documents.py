@@ -46,6 +46,8 @@ _MAY_BE_DOCUMENT = re.compile(
 """Cheap signs of a document, before its form is searched."""
 _OF_LISTS = re.compile(rb'\{\s?"\w{1,64}"\s?:\s?\[\s?"')
 """An object with a list of strings, as APIs of containers return a log."""
+_IS_DATED = re.compile(rb"(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d[^\n]*\n)+")
+"""Lines that all begin with their time: no copy of a log, whose marks or widths would show."""
 _BETWEEN = b" \t\r\n,"
 _WITHIN_JSON = frozenset((b"{", b"}", b"[", b"]", b'"', b","))
 """First characters of a file that goes on within the document of the file before."""
@@ -244,9 +246,11 @@ class LiveDocuments:
 
     def _report_form(self, head: bytes) -> None:
         """Warn of a form that only a whole file shows; it is read by lines."""
-        from agent.sources.lines import unfollowed_forms  # noqa: PLC0415 - once a file
-
         self._is_whole = False
+        if _IS_DATED.fullmatch(head) is not None:
+            return
+        from agent.sources.lines import unfollowed_forms  # noqa: PLC0415 - for few files alone
+
         hint = unfollowed_forms.describe_unfollowed_form(head)
         if hint is not None:
             extra = {"path": self._stream, "hint": f"found {hint}"}
