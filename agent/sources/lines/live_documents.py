@@ -91,6 +91,7 @@ class LiveDocuments:
         self._stage, self._held, self._names = _FileForm.HEAD, b"", b""
         self._seen = self._tried = 0
         """Bytes whose order was seen, and the size in which the end of an entry was searched."""
+        self._is_within_line = False
         self._order: LineOrder | None = None
         """None: it is in order, or its order is not known yet."""
         self._is_settled = self._is_whole = False
@@ -146,10 +147,10 @@ class LiveDocuments:
 
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
         """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
-        if self._stage is _FileForm.LINES:
-            self._arrival_at, self._is_settled = arrival_at, False
-            return self._parser.feed(self._text.feed(data), arrival_at)
         self._arrival_at, self._is_settled = arrival_at, False
+        self._is_within_line = not data.endswith((b"\n", b"\r"))
+        if self._stage is _FileForm.LINES:
+            return self._parser.feed(self._text.feed(data), arrival_at)
         self._held += data
         if self._is_beyond_budget():
             hint = "longer than can be held in memory: read it with replay"
@@ -188,10 +189,15 @@ class LiveDocuments:
         return self._parser.oldest_pending_at()
 
     def observe_clock(self, data: bytes, arrival_at: float, gap_s: float | None) -> Sequence[Shift]:
-        """See `LineParser.observe_clock`; a document's times have a zone."""
+        """See `LineParser.observe_clock`; a document's times have a zone.
+
+        The rest of a line that the last block began is left out: it may hold any time.
+        """
         is_begin = self._stage is _FileForm.HEAD and _MAY_BE_DOCUMENT.match(data) is None
         if self._stage is not _FileForm.LINES and not is_begin:
             return ()
+        if self._is_within_line:
+            data = data.partition(b"\n")[2]
         return self._parser.observe_clock(data, arrival_at, gap_s)
 
     def state(self) -> dict[str, Any]:

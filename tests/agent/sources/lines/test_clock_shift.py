@@ -102,6 +102,22 @@ def test_stamps_of_another_zone_get_the_time_of_the_wall_clock(
     assert record.__dict__["ahead_hours"] == hours
 
 
+@pytest.mark.parametrize("begin", ["plain\n", "[1] plain\n"])
+def test_a_time_in_the_rest_of_a_line_is_no_stamp(fresh: Live, begin: str) -> None:
+    """The line was written in two pieces, and its second piece begins with a time."""
+    fresh.write(begin)
+    fresh.poll()
+    fresh.write(line(fresh.now, "Backup waits").rstrip("\n"))
+    fresh.poll()
+    fresh.write(" until\n")
+    fresh.poll()
+    fresh.write(line(fresh.now, "Backup is planned for ").rstrip("\n"))
+    fresh.poll()
+    fresh.write(f"{datetime.fromtimestamp(fresh.now + 4 * HOUR_S, UTC):%H:%M:%S} of today\n")
+    fresh.poll()
+    assert not fresh.source.health.errors
+
+
 def test_stamps_of_this_zone_are_kept(live: Live) -> None:
     live.write(line(live.now - 0.2))
     assert live.poll() == [0.05]
