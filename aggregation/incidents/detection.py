@@ -23,7 +23,7 @@ from aggregation.incidents.follow_ups import (
     is_rejoin_of_changed,
 )
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
-from aggregation.incidents.openings import is_passing, open_draft
+from aggregation.incidents.openings import is_passing, list_others, open_draft, relate
 from aggregation.incidents.places import is_other_release, list_releases, place_key, replaces
 from aggregation.incidents.presence import AwayMember, Presence, find_first_notes
 from aggregation.incidents.restarts import (
@@ -102,6 +102,8 @@ class GroupHistory:
         if known is None and not roots:
             is_more = late is not None or any(map(self.members.is_repeated, rejoins))
             known = self._find_unnamed(rebalance, is_more=is_more)
+        if known is not None and returns:
+            known.also += relate(list_others(known, [c for c in causes if c not in returns]))
         draft = known or self._begin(rebalance, roots)
         draft.rebalances.append(rebalance)
         draft.sources |= _find_sources(rebalance)

@@ -55,23 +55,33 @@ def open_draft(
         draft.detail = {"unseen_topics": lost}
     if root.kind.is_caused_by_a_member:
         draft.add_members(cause.member for cause in same)
-    gone = draft.members if root.kind is IncidentKind.MEMBER_LEFT else {}
-    others = [
-        cause
-        for cause in roots
-        if cause.kind is not root.kind
-        and cause.kind not in _DEPARTURES
-        and not (cause.kind is IncidentKind.MEMBER_JOINED and cause.member in gone)  # it is back
-    ]
+    others = list_others(draft, roots)
     for cause in others:
         if cause.kind is IncidentKind.COORDINATOR_MOVED:
             draft.detail = draft.detail | detail_of(cause.kind, cause.reason)
+    draft.also = relate(others)
+    return draft
+
+
+def list_others(draft: Draft, causes: Iterable[Cause]) -> list[Cause]:
+    """Return the causes of a rebalance that are independent of its incident."""
+    gone = draft.members if draft.kind is IncidentKind.MEMBER_LEFT else {}
+    return [
+        cause
+        for cause in causes
+        if cause.kind is not draft.kind
+        and cause.kind not in _DEPARTURES
+        and not (cause.kind is IncidentKind.MEMBER_JOINED and cause.member in gone)  # it is back
+    ]
+
+
+def relate(others: Sequence[Cause]) -> list[RelatedCause]:
+    """Return independent causes by kind, with their members; follow-ups are none."""
     kinds = dict.fromkeys(cause.kind for cause in others if not cause.kind.is_follow_up)
-    draft.also = [
+    return [
         RelatedCause(kind, tuple(dict.fromkeys(c.member for c in others if c.kind is kind)))
         for kind in kinds
     ]
-    return draft
 
 
 def _explains_subscription(news: Cause, change: Cause) -> bool:

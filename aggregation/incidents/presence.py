@@ -100,8 +100,8 @@ class Presence:
             key = arrival.member.key
             if key in self.replaced:
                 self.arrived_at.pop(key, None)  # its place is known: it is nobody else's successor
-            elif key not in self.present:
-                self.arrived_at[key] = arrival.at
+            elif key not in self.present or arrival.at < self.present_since[key]:
+                self.arrived_at[key] = arrival.at  # the rebalance before may show it, but no join
         self.replaced.clear()
 
     def infer_joins(
@@ -166,7 +166,7 @@ class Presence:
         ``successors`` are by departed member; ``names`` is the number of present members by client
         id.
         """
-        if self.ends_absence(cause):
+        if self.ends_absence(cause) or self._is_just_back(cause):
             return self.came_back[cause.member.key][0]
         if cause.kind not in _RETURNS:
             return None
@@ -185,6 +185,12 @@ class Presence:
         """
         away, returned_at = self.came_back.get(cause.member.key, (None, 0.0))
         return away is not None and cause.kind in _ENDS and away.at <= cause.at <= returned_at
+
+    def _is_just_back(self, cause: Cause) -> bool:
+        """Check for the join of a member whose return another cause has shown right before."""
+        _, returned_at = self.came_back.get(cause.member.key, (None, float("-inf")))
+        is_join = cause.kind is IncidentKind.MEMBER_JOINED
+        return is_join and returned_at <= cause.at <= returned_at + REJOIN_S
 
     def _find_predecessor(
         self, cause: Cause, successors: Mapping[MemberRef, MemberRef], names: Mapping[str, int]

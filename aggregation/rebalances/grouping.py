@@ -583,6 +583,7 @@ def _continues(last: _Island, segment: Segment) -> bool:
         _is_back_at_once(last, segment)
         or _is_same_removal(last, segment)
         or _is_removed_instance(last, segment)
+        or _is_started_instance(last, segment)
         or (segment.is_exit and _is_unnoticed(last, segment))
     )
 
@@ -604,6 +605,10 @@ def _is_unknown(segment: Segment) -> bool:
     return any(step.code is RebalanceStatus.UNKNOWN_MEMBER for step in segment.steps)
 
 
+def _is_new(segment: Segment) -> bool:
+    return [step.code for step in segment.steps[:1]] == [RebalanceStatus.NEW_MEMBER]
+
+
 def _is_removed_instance(island: _Island, segment: Segment) -> bool:
     """Check that a thread of a Streams instance was removed together with another one.
 
@@ -616,6 +621,21 @@ def _is_removed_instance(island: _Island, segment: Segment) -> bool:
         and _is_unknown(before)
         and _is_unknown(segment)
         and segment.started_at <= island.last_at + FOLLOW_UP_S
+    )
+
+
+def _is_started_instance(island: _Island, segment: Segment) -> bool:
+    """Check that a thread of a Streams instance joined together with another one.
+
+    By a broker's log the first thread has its epoch only after it has got its tasks.
+    """
+    before, instance = island.segments[0], _instance_of(segment)
+    return (
+        instance is not None
+        and instance == _instance_of(before)
+        and _is_new(before)
+        and _is_new(segment)
+        and segment.started_at <= before.started_at + FOLLOW_UP_S
     )
 
 

@@ -36,7 +36,6 @@ _BEGINNINGS = {
 }
 """Causes inside a client that is a member."""
 _OUTSIDE = {RebalanceStatus.NEW_MEMBER, RebalanceStatus.UNKNOWN_MEMBER, DROPPED_GROUP}
-_GETS_MORE = {RebalanceStatus.NEW_MEMBER, RebalanceStatus.COORDINATOR_REQUESTED}
 _FENCED = {RebalanceStatus.UNKNOWN_MEMBER, RebalanceStatus.STALE_MEMBER}
 _SAME_LEAVE_S = 1.0
 """A log's line about a drop and the leave on the wire are of the same moment."""
@@ -422,7 +421,7 @@ def _cut(chain: list[Sample], now: float) -> list[Segment]:
         agent=last.agent,
         source=last.source,
     )
-    dropped = next((s for s in whole.steps if s.code is DROPPED_GROUP and not s.masked), None)
+    dropped = next((step for step in whole.steps if _is_drop(step)), None)
     if dropped is not None:
         return _split_drop(whole, dropped, is_classic=last.group_type == "classic")
     if last.outcome is Outcome.LEFT:
@@ -430,6 +429,11 @@ def _cut(chain: list[Sample], now: float) -> list[Segment]:
     is_synced = last.outcome is Outcome.SYNCED
     is_next = is_synced and _is_next(moves[0].generation, last.generation)
     return [whole] if is_next else _split_removal(whole, last)
+
+
+def _is_drop(step: Step) -> bool:
+    """Check for a drop; a consumer that is dropped while a higher code is shown is out, too."""
+    return step.code is DROPPED_GROUP and (not step.masked or step.scope is Scope.CONSUMER)
 
 
 def _is_next(before: int | None, after: int | None) -> bool:
@@ -575,10 +579,11 @@ def _split_drop(whole: Segment, dropped: Step, *, is_classic: bool) -> list[Segm
 def _split_reconciling(went: Segment, dropped: Step) -> list[Segment]:
     """Cut a drop of a new protocol from the join, or the assignment, that its member had begun.
 
-    Nobody waits for a member that only gets more partitions.
+    The drop raises the group's epoch, as a leave does. A fenced member had to join again, and was
+    in no rebalance.
     """
     before = went.steps[: went.steps.index(dropped)]
-    if not before or {step.code for step in before} - _GETS_MORE:
+    if not before or not _FENCED.isdisjoint(step.code for step in before):
         return [went]
     steps = (replace(dropped, masked=False), *went.steps[len(before) + 1 :])
     exit_ = replace(went, started_at=dropped.at, steps=steps, joins=())

@@ -34,7 +34,7 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Records in the tables that a final batch does not count."""
 
 
-LAYOUT = 14
+LAYOUT = 15
 """Since 1 there are incidents, planned and unplanned apart; since 2 what no setting saves.
 
 Since 3 a member that several agents see counts once, times of wrong clocks are corrected, and a
@@ -53,7 +53,8 @@ members is one, and a rebalance of an incident with a cause has that. Since 13 a
 are in order whichever agent's copies were kept, agents of one member have one clock, hours behind
 the expiry of an agent's members are no outage, killed members have no partitions, and rebalances of
 three agents or more show their clocks. Since 14 the partitions that an unseen member takes are read
-from the end of that rebalance.
+from the end of that rebalance. Since 15 threads that join together are one rebalance, a drop behind
+a higher code is one, and independent causes within a member's return are kept.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

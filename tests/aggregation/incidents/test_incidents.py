@@ -24,6 +24,7 @@ from tests.aggregation.rebalances.test_rebalances import (
     A,
     B,
     C,
+    D,
     left,
     records,
     round_of,
@@ -972,6 +973,32 @@ class TestKinds:
         assert kinds([found]) == [(K.SESSION_EXPIRED, [a.client_id, b.client_id])]
         assert len(found.rebalances) == 1
 
+    @pytest.mark.parametrize("apart_s", [0.03, 3.0])
+    def test_threads_that_join_in_different_epochs_and_leave_soon(self, apart_s: float) -> None:
+        """By a broker's log, the first thread has its epoch after it has got its tasks."""
+        a, b, c = (
+            replace(each, client_id=f"{name}-consumer", host="h", group_type="streams", origin=name)
+            for name, each in [("s-StreamThread-1", A), ("s-StreamThread-2", B), ("t-StreamThread-1", C)]
+        )  # fmt: skip
+        start = round_of(1, 0.0, c, causes={c.client_id: NEW})
+        waits = [raised(2, 100.0, a), signal(SignalKind.SYNC, 101.2, a, generation=3)]
+        joins = [
+            raised(2, 100.0 + apart_s, b),
+            signal(SignalKind.SYNC, 100.01 + apart_s, b, generation=2),
+            raised(1, 101.0 + apart_s, b),
+            signal(SignalKind.SYNC, 102.0 + apart_s, b, generation=3),
+        ]
+        leaves = [left(120.0, a), left(120.1, b), *round_of(4, 121.0, c)]
+
+        found = analyze(records(*start, *waits, *joins, *leaves)).incidents[1:]
+
+        both = [a.client_id, b.client_id]
+        assert kinds(found)[-1] == (K.MEMBER_LEFT, both)
+        assert [name for each in found[:-1] for name in names(each)] == both
+        assert {each.kind for each in found[:-1]} == {K.MEMBER_JOINED}
+        if apart_s < 1.0:
+            assert [each.generations for each in found[0].rebalances] == [(2, 3)]
+
     def test_leave_that_the_others_could_not_follow_before_a_drop(self) -> None:
         """The slow member was requested to join, and was dropped before it polled."""
         (found,) = incidents(
@@ -1376,6 +1403,69 @@ class TestKinds:
 
         assert kinds(found)[-1] == (K.POLL_TIMEOUT, ["a"])
         assert len(found[-1].rebalances) == 1
+
+    def test_drop_that_a_higher_code_hides(self) -> None:
+        """The member was to give partitions up, and its status stays at RevocationNeeded (10)."""
+        a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
+        start = round_of(1, 10.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW})
+        joins = [raised(2, 99.0, b, reason="joins"), raised(1, 100.0, a), raised(10, 100.0, a)]
+        settles = [signal(SignalKind.SYNC, 100.5, b, generation=2)]
+        drop = raised(5, 108.0, a, reason="Consumer poll timeout has expired.")
+        back = [
+            raised(2, 111.0, a, reason="joins"),
+            signal(SignalKind.SYNC, 111.5, a, generation=4),
+        ]
+
+        found = analyze(
+            records(*start, *joins, *settles, drop, *round_of(3, 108.3, c), *back)
+        ).incidents[1:]
+
+        assert kinds(found)[-1] == (K.POLL_TIMEOUT, ["a"])
+        assert went(found[-1]) == [("a", DepartureMode.DROPPED, True)]
+
+    def test_drop_of_a_leader_that_revokes_for_long(self) -> None:
+        """Its callback runs before it joins, so its poll interval ends first."""
+        found = incidents(
+            raised(7, 100.0, A, reason="cached metadata has changed"),
+            raised(5, 108.0, A, reason="consumer poll timeout has expired."),
+            *round_of(2, 108.3, B, C),
+            *round_of(3, 112.0, A, B, C, causes={"a": (2, "rejoins")}),
+        )
+
+        assert [one for each in found for one in went(each)] == [("a", DepartureMode.DROPPED, True)]
+
+    def test_join_right_after_the_drop_that_showed_a_return(self) -> None:
+        """A frozen process finds its poll interval expired when it goes on, and joins again."""
+        a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
+        start = round_of(1, 10.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW})
+        owned = [reads(11.0, each, f"t-{n}") for n, each in enumerate((a, b, c))]
+        expired = [*round_of(2, 100.0, b), reads(100.5, b, "t-0", "t-1")]
+        resumed = [
+            raised(5, 140.0, a, reason="Consumer poll timeout has expired."),
+            raised(3, 140.05, c, reason="heartbeat answered UNKNOWN_MEMBER_ID"),
+            raised(2, 140.1, a, reason="joins with member epoch 0"),
+            *(signal(SignalKind.SYNC, 140.3, each, generation=3) for each in (a, c)),
+        ]
+
+        found = analyze(records(*start, *owned, *expired, *resumed)).incidents[1:]
+
+        assert kinds(found) == [(K.SESSION_EXPIRED, ["a"]), (K.SESSION_EXPIRED, ["c"])]
+        assert [each.also for each in found] == [(), ()]
+
+    def test_new_member_within_the_rebalance_of_a_return(self) -> None:
+        """It is a cause of its own, and stands beside the incident that goes on."""
+        found = incidents(
+            *(left(100.0, A, "closed"), *round_of(2, 101.0, B, C)),
+            *round_of(3, 110.0, A, B, C, causes={"a": NEW}, joins={"a": 110.4}),
+            *(raised(2, 110.2, D), signal(SignalKind.SYNC, 110.9, D, generation=3)),
+        )
+
+        assert kinds(found) == [(K.RESTART, ["a"])]
+        (beside,) = found[0].also
+        assert (beside.kind, [each.client_id for each in beside.members]) == (
+            K.MEMBER_JOINED,
+            ["d"],
+        )
 
     def test_removal_of_an_instance_that_only_the_admin_names(self) -> None:
         """Its connection alone was seen; the victim's log names the client."""
