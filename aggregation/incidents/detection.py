@@ -102,9 +102,9 @@ class GroupHistory:
         if known is None and not roots:
             is_more = late is not None or any(map(self.members.is_repeated, rejoins))
             known = self._find_unnamed(rebalance, is_more=is_more)
-        if known is not None and returns:
-            known.also += relate(list_others(known, [c for c in causes if c not in returns]))
         draft = known or self._begin(rebalance, roots)
+        if draft is known and returns:
+            draft.also += relate(list_others(draft, [c for c in causes if c not in returns]))
         draft.rebalances.append(rebalance)
         draft.sources |= _find_sources(rebalance)
         draft.waits += find_waits(rebalance, self.members.present.values())
@@ -130,6 +130,10 @@ class GroupHistory:
                 self.restarts.forget_step(away.member, away.at)
         self._bring_back_at_once(rebalance)
         self._note_surges(roots, draft.whole)
+        self._update(rebalance)
+
+    def _update(self, rebalance: ExplainedRebalance) -> None:
+        """Note the members and places behind a rebalance."""
         for arrival in rebalance.arrivals:
             self.restarts.note_arrival(arrival.member)
         self.members.update(rebalance)
@@ -143,7 +147,8 @@ class GroupHistory:
         """
         present = self.members.present
         joined = () if rebalance is None else (s.member.key for s in rebalance.round.consumers)
-        is_open = bool(self.drafts) and self.drafts[-1].is_ongoing
+        last = self.drafts[-1].rebalances if self.drafts else ()
+        is_open = any(each.round.is_open for each in last)
         if is_open or not present.keys().isdisjoint(joined):
             return
         members = list(present.values())
@@ -368,6 +373,8 @@ class GroupHistory:
 
     def _begin(self, rebalance: ExplainedRebalance, roots: Sequence[Cause]) -> Draft:
         draft = open_draft(rebalance, roots, self.members.present, self.attributes)
+        if draft.kind is IncidentKind.UNKNOWN and rebalance.round.is_open:
+            self._name_closed(draft, rebalance)
         is_expiry = draft.kind is IncidentKind.SESSION_EXPIRED
         if is_expiry and all(self._find_close(each, draft.started_at) for each in draft.members):
             # the member's own closing line is better evidence than its absence
@@ -375,6 +382,30 @@ class GroupHistory:
             draft.reason = CLOSED
         self.drafts.append(draft)
         return draft
+
+    def _name_closed(self, draft: Draft, rebalance: ExplainedRebalance) -> None:
+        """Make the close without a leave, the first if several, the cause of an open rebalance.
+
+        It begins when the member's session ends. It may wait for the end of another one's, so it
+        cannot show yet which of them are absent.
+        """
+        took_part = {segment.member.key for segment in rebalance.round.consumers}
+        closes = [
+            (closed_at, member)
+            for key, member in self.members.present.items()
+            if key not in took_part
+            and (closed_at := self._find_close(member, draft.started_at)) is not None
+        ]
+        if not closes:
+            return
+        closed_at, member = min(closes)
+        draft.kind, draft.certainty, draft.reason = IncidentKind.MEMBER_LEFT, Certainty.SEEN, CLOSED
+        draft.add_members([member])
+        del self.members.present[member.key]
+        at, how = draft.started_at, DepartureMode.EXPIRED
+        self._add_departure(
+            draft, MemberDeparture(member=member, how=how, at=at, closed_at=closed_at)
+        )
 
     def _find_close(self, member: MemberRef, at: float) -> float | None:
         """Return the time of a close without a leave of a member that is gone at an instant."""

@@ -96,9 +96,12 @@ def _explains_subscription(news: Cause, change: Cause) -> bool:
 def is_passing(cause: Cause, rebalance: ExplainedRebalance, attributes: Attributes) -> bool:
     """Check for metadata that lack topics, though the group still reads all their partitions.
 
-    A broker that has just started does not know all topics for a moment.
+    A broker that has just started does not know all topics for a moment. A member that leaves
+    within the rebalance that it began has another reason: Kafka Streams fails if topics have grown.
     """
     if cause.kind is not IncidentKind.METADATA_CHANGED or rebalance.round.is_open:
+        return False
+    if any(each.is_exit and each.member == cause.member for each in rebalance.round.consumers):
         return False
     kept, is_all = find_kept(attributes, cause.at, rebalance.round.ended_at)
     lost = list_lost_topics(cause.reason)

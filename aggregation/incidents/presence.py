@@ -168,9 +168,9 @@ class Presence:
         """
         if self.ends_absence(cause) or self._is_just_back(cause):
             return self.came_back[cause.member.key][0]
-        if cause.kind not in _RETURNS:
-            return None
         away = self.away.get(cause.member.key)
+        if cause.kind not in _RETURNS and not _is_leave_of_expired(cause, away):
+            return None
         if away is None and cause.kind is IncidentKind.MEMBER_JOINED:
             away = self._find_predecessor(cause, successors, names)
         if away is None or not away.at <= cause.at <= away.at + RETURN_S:
@@ -227,6 +227,12 @@ class Presence:
         key = cause.member.key
         is_known = key in self.present and self.present_since[key] <= cause.at
         return is_known and key not in self.away
+
+
+def _is_leave_of_expired(cause: Cause, away: AwayMember | None) -> bool:
+    """Check that a process whose member was removed leaves, to be back at once."""
+    is_inferred = cause.kind is IncidentKind.MEMBER_LEFT and cause.certainty is Certainty.INFERRED
+    return is_inferred and away is not None and away.how is DepartureMode.EXPIRED
 
 
 def find_first_notes(rebalance: ExplainedRebalance) -> dict[tuple[str, ...], float]:

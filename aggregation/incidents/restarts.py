@@ -106,7 +106,10 @@ class RestartHistory:
         drafts = [
             self.part(draft, place) if draft.kind is IncidentKind.ROLLOUT else draft
             for draft in dict.fromkeys(draft for _, draft in recent)
+            if _is_of_place(draft, place)
         ]
+        if not drafts:
+            return
         first = drafts[0]
         for other in drafts[1:]:
             self.merge(first, other)
@@ -131,3 +134,8 @@ class RestartHistory:
         self.loop = first if self.loop is other else self.loop
         for place, steps in self.steps.items():
             self.steps[place] = [(at, first if each is other else each) for at, each in steps]
+
+
+def _is_of_place(draft: Draft, place: tuple[str, ...]) -> bool:
+    """Check that a process of a place is a cause of an incident, and did not only depart in it."""
+    return place in {place_key(member) for member in draft.members}

@@ -117,7 +117,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_out: bool = False
     """Of an exit: the member was dropped and is not back."""
     is_unassigned: bool = False
-    """The member joined, and left before it had any assignment."""
+    """The member joined, and left or was lost before it had any assignment."""
     out_until: float | None = None
     """Of a drop or a removal: when its status ended, by its return or for good; else now."""
     outcome: Outcome | None = None
@@ -410,6 +410,7 @@ def _cut(chain: list[Sample], now: float) -> list[Segment]:
         notes=_notes(chain) if len(chain) > len(moves) else (),
         generations=frozenset() if is_open else _generations(moves),
         is_open=is_open,
+        is_unassigned=_is_lost_join(moves),
         outcome=last.outcome,
         joins=_joins(chain),
         gained=last.gained,
@@ -429,6 +430,13 @@ def _cut(chain: list[Sample], now: float) -> list[Segment]:
     is_synced = last.outcome is Outcome.SYNCED
     is_next = is_synced and _is_next(moves[0].generation, last.generation)
     return [whole] if is_next else _split_removal(whole, last)
+
+
+def _is_lost_join(moves: Sequence[Sample]) -> bool:
+    """Check for a join to a group of a new protocol that no response confirmed."""
+    first, last = moves[0], moves[-1]
+    is_join = first.to == RebalanceStatus.NEW_MEMBER and first.group_type != "classic"
+    return is_join and last.kind is SampleKind.LOST and last.generation is None
 
 
 def _is_drop(step: Step) -> bool:

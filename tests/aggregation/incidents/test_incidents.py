@@ -13,7 +13,15 @@ from aggregation.incidents.recommendations import recommend
 from aggregation.incidents.settings import ClientKind
 from aggregation.rebalances.rebalances import explain_rebalances
 from aggregation.rebalances.root_cause import Certainty
-from metrics.model.sample import UNEXPLAINED, Sample, SampleKind, Scope, format_time, parse_time
+from metrics.model.sample import (
+    NO_REASON_BACK,
+    UNEXPLAINED,
+    Sample,
+    SampleKind,
+    Scope,
+    format_time,
+    parse_time,
+)
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.status_track import StatusConfig
@@ -551,6 +559,21 @@ class TestKinds:
         assert found.members[0].group_instance_id == "i-a"
         assert found.detail["session_timeout_ms"] == 10_000
 
+    @pytest.mark.parametrize("second_at", [103.0, 130.0])
+    def test_static_members_that_close_within_one_session(self, second_at: float) -> None:
+        """The rebalance at the end of the first one's session waits for that of the second one."""
+        close_a, close_b = (
+            replace(signal(SignalKind.SEEN, at, each), closes=True, assigned=())
+            for at, each in ((100.0, A), (second_at, B))
+        )
+        asked = [raised(1, 145.3, C), signal(SignalKind.JOIN, 145.3, C)]
+
+        found = incidents(close_b, close_a, *asked, now=at_second(146.0))
+
+        assert kinds(found) == [(K.MEMBER_LEFT, ["a"])]
+        assert found[0].certainty is Certainty.SEEN
+        assert [each.member.client_id for each in found[0].waiting_for] == ["b"]
+
     def test_static_member_that_came_back_from_a_close_is_not_closed(self) -> None:
         """Its group did not notice the restart. Then it was killed."""
         closed = replace(signal(SignalKind.SEEN, 50.0, A), closes=True, assigned=())
@@ -977,9 +1000,11 @@ class TestKinds:
     def test_threads_that_join_in_different_epochs_and_leave_soon(self, apart_s: float) -> None:
         """By a broker's log, the first thread has its epoch after it has got its tasks."""
         a, b, c = (
-            replace(each, client_id=f"{name}-consumer", host="h", group_type="streams", origin=name)
-            for name, each in [("s-StreamThread-1", A), ("s-StreamThread-2", B), ("t-StreamThread-1", C)]
-        )  # fmt: skip
+            replace(each, client_id=f"{n}-consumer", host="h", group_type="streams", origin=n)
+            for n, each in zip(
+                ["s-StreamThread-1", "s-StreamThread-2", "t-StreamThread-1"], (A, B, C), strict=True
+            )
+        )
         start = round_of(1, 0.0, c, causes={c.client_id: NEW})
         waits = [raised(2, 100.0, a), signal(SignalKind.SYNC, 101.2, a, generation=3)]
         joins = [
@@ -1466,6 +1491,79 @@ class TestKinds:
             K.MEMBER_JOINED,
             ["d"],
         )
+
+    def test_leave_of_a_removed_member_that_is_back_at_once(self) -> None:
+        """On the wire a drop is a leave without a reason, and the member's return shows it."""
+        a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
+        start = round_of(1, 10.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW})
+        owned = [reads(11.0, each, f"t-{n}") for n, each in enumerate((a, b, c))]
+        expired = [*round_of(2, 100.0, b), reads(100.5, b, "t-0", "t-1")]
+        words = f"{NO_REASON_BACK} 0.1 s later on the same connection"
+        resumed = [
+            left(140.0, a),
+            replace(raised(6, 140.1, a, reason=words), kind=SignalKind.NOTE),
+            raised(2, 140.1, a, reason="joins with member epoch 0"),
+            signal(SignalKind.SYNC, 140.3, a, generation=3),
+        ]
+
+        (found,) = analyze(records(*start, *owned, *expired, *resumed)).incidents[1:]
+
+        assert (found.kind, names(found)) == (K.SESSION_EXPIRED, ["a"])
+        assert went(found) == [("a", DepartureMode.EXPIRED, True)]
+
+    @pytest.mark.parametrize("group_type", ["consumer", "share", "streams"])
+    def test_join_that_no_coordinator_answered(self, group_type: str) -> None:
+        """A log shows the member's wish alone, and the group did not rebalance."""
+        a, d = (replace(each, group_type=group_type) for each in (A, D))
+        start = round_of(1, 10.0, a, causes={"a": NEW})
+        asked = raised(2, 100.0, d, reason="transitioned from UNSUBSCRIBED to JOINING")
+        given = records(*start, asked)
+        lost = replace(
+            given[-1],
+            id="lost",
+            kind=SampleKind.LOST,
+            ts=format_time(at_second(116.0)),
+            from_=2,
+            to=None,
+            reason="not confirmed",
+        )
+
+        assert kinds(analyze([*given, lost]).incidents[1:]) == []
+
+    def test_departure_within_another_incident_is_no_part_of_a_crash_loop(self) -> None:
+        joins = {"a": NEW, "d": NEW}
+        found = incidents(
+            *(
+                left(100.0, A),
+                *round_of(2, 101.0, B, C),
+                *round_of(3, 110.0, A, B, C, causes=joins),
+            ),
+            *(
+                left(130.0, A),
+                *round_of(4, 131.0, B, C),
+                *round_of(5, 140.0, A, B, C, causes=joins),
+            ),
+            *round_of(6, 150.0, B, C, D, causes=joins),
+        )
+
+        assert kinds(found) == [(K.CRASH_LOOP, ["a"]), (K.MEMBER_JOINED, ["d"])]
+
+    def test_leader_that_notices_topics_and_leaves_at_once(self) -> None:
+        """Kafka Streams fails if its topics have grown; the others keep the partitions."""
+        reading = [reads(1.5, A, "t-0"), reads(1.5, B, "t-1"), reads(1.5, C, "t-2")]
+        leader = [
+            raised(7, 100.0, A, reason="cached metadata has changed"),
+            signal(SignalKind.JOIN, 100.0, A),
+            raised(6, 100.2, A, reason="the consumer unsubscribed from all topics"),
+            left(100.2, A),
+            reads(100.2, A),
+        ]
+        others = [*round_of(2, 100.1, B, C), reads(100.7, B, "t-0", "t-1")]
+
+        found = incidents(*reading, *leader, *others)
+
+        assert kinds(found) == [(K.METADATA_CHANGED, [])]
+        assert went(found[0]) == [("a", DepartureMode.LEFT, False)]
 
     def test_removal_of_an_instance_that_only_the_admin_names(self) -> None:
         """Its connection alone was seen; the victim's log names the client."""
