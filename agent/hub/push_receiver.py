@@ -36,6 +36,7 @@ from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.position import decode_position, note_unusable
 from aggregation.live.fleet import Fleet
 from aggregation.rebalances.agent_clocks import MIN_S, AgentClocks, ClockOffset, correct_record
+from aggregation.rebalances.unnumbered_syncs import SyncTimes
 from metrics.model.sample import MALFORMED, Sample, Scope, decode, parse_time
 from metrics.model.snapshot import GroupKey, MemberRow
 from metrics.model.units import Int64
@@ -84,6 +85,7 @@ class Position(msgspec.Struct, forbid_unknown_fields=True):
     told: dict[str, float] = {}
     members: Any = None
     clocks: list[ClockOffset] = []
+    syncs: list[SyncTimes] = []
     offsets: dict[_Offset, _Offset] = {}
 
 
@@ -130,7 +132,7 @@ class PushReceiver:
         self._ids: dict[str, dict[int, str]] = {}
         """Record ids by spool and number: of the last durable record, and of the last one."""
         self._watermarks = dict(position.told)
-        self._clocks = AgentClocks(position.clocks, kept=_OFFSETS_KEPT)
+        self._clocks = AgentClocks(position.clocks, _OFFSETS_KEPT, position.syncs)
         self.clock_spans = self._clocks.spans()
         """Offsets of the clocks of all agents; for any thread."""
         self.health.clocks = self._clocks.leads()
@@ -152,6 +154,7 @@ class PushReceiver:
             "told": dict(self._watermarks),
             "members": self._fleet.state(),
             "clocks": self._clocks.state(),
+            "syncs": self._clocks.syncs(),
         }
 
     def rows(self, scope: Scope, now: float) -> tuple[MemberRow, ...]:

@@ -8,8 +8,10 @@ delay it. One such join is a proof. The other events are an assignment, a target
 and a leave; each can be reported late, so two must agree.
 
 Offsets of two agents are read in order of time. A clock that is set shows another offset from the
-first event behind the step on. If they contradict each other, the agent reads logs of several
-clocks, and its records keep their times (`aggregation.rebalances.clock_steps` compares members).
+first event behind the step on, or from the first assignment that fits the other offset alone
+(`aggregation.rebalances.unnumbered_syncs`). If they contradict each other, the agent reads logs of
+several clocks, and its records keep their times (`aggregation.rebalances.clock_steps` compares
+members).
 
 The right time is that of most agents; of as many, that of the wire. Smaller offsets than `MIN_S`
 are left alone: networks and polls cause them, too. Ids of records do not depend on it.
@@ -20,21 +22,22 @@ Source: decision 0050.
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from statistics import median
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from aggregation.rebalances.segments import JOINED, is_unexplained
+from aggregation.rebalances.unnumbered_syncs import NEAR_S, SyncTimes, UnnumberedSyncs
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, format_time, parse_time
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import BROKER_SOURCES, PROTOCOL_SOURCES
 
 MIN_S = 1.0
 """Least offset that is corrected."""
-_SPREAD_S = 0.5
-"""Offsets of one clock differ by less: kafka-go's log has whole seconds."""
+_SPREAD_S = NEAR_S
+"""Offsets of one clock differ by less."""
 _MOST = 0.75
 """Share of the events of two agents that must fit."""
 _PROOFS = 2
@@ -72,6 +75,8 @@ class ClockOffset(NamedTuple):
     """One such event proves it."""
     on_wire: tuple[bool, bool] = (False, False)
     """Whether each of the two sees the wire."""
+    is_hint: bool = False
+    """It shows when a proven offset was in force."""
 
     @property
     def reverse(self) -> "ClockOffset":
@@ -106,6 +111,8 @@ class _OffsetSpan(NamedTuple):
 
     until: float
     seconds: float
+    latest: float
+    """The offset of the newest event, the same in all spans: a clock may have been set back."""
 
 
 _Offsets = Mapping[_Pair, Sequence[ClockOffset]]
@@ -120,15 +127,21 @@ NO_SPANS: Spans = {}
 class AgentClocks:
     """Offsets of agents, from records that arrive one by one or all at once."""
 
-    def __init__(self, known: Iterable[ClockOffset] = (), kept: int | None = None) -> None:
-        """Start with the offsets that older records have shown; ``kept`` are kept of two agents."""
+    def __init__(
+        self,
+        known: Iterable[ClockOffset] = (),
+        kept: int | None = None,
+        syncs: Iterable[SyncTimes] = (),
+    ) -> None:
+        """Start with what older records have shown; ``kept`` offsets are kept of two agents."""
         self._kept = kept
+        self._syncs = UnnumberedSyncs(syncs, kept)
         self._offsets: dict[_Pair, deque[ClockOffset]] = {}
         self._events: dict[_Event, dict[str, _EventReport]] = {}
         self._joins: dict[tuple[str, str, str | None], float] = {}
         """Time of the last join request by agent, group and member id."""
         self._spans: dict[_Pair, Sequence[_OffsetSpan]] = {}
-        """By the names of two agents, for the first one."""
+        """By the names of two agents, for the first one; in both orders."""
         self._changed = set[_Pair]()
         """Pairs with offsets that are not in their spans yet."""
         self._leads: Spans = NO_SPANS
@@ -139,12 +152,17 @@ class AgentClocks:
         """Return the offsets, for a restart."""
         return [offset for found in self._offsets.values() for offset in found]
 
+    def syncs(self) -> list[SyncTimes]:
+        """Return the times of assignments without a generation, for a restart."""
+        return self._syncs.state()
+
     def observe(self, record: Sample, agent: str | None = None) -> bool:
         """Take a record; return whether it shows an offset. ``agent`` replaces its own name."""
         name = record.agent if agent is None else agent
         if record.field == JOINED and record.joined_ts is not None:
             self._joins[name, record.group, record.member_id] = parse_time(record.joined_ts)
             _bound(self._joins, _EVENTS_MAX)
+        self._changed.update(self._syncs.observe(record, name))
         event = _event_of(record)
         if event is None:
             return False
@@ -162,21 +180,37 @@ class AgentClocks:
         """Return the offsets of all agents by time; a later event makes another value."""
         is_same = True
         for pair in self._changed & self._offsets.keys():
-            found, before = _find_spans(self._offsets[pair]), self._spans.get(pair)
+            found, before = self._find_spans(pair), self._spans.get(pair)
             if before is None or not _is_same(found, before):
                 self._spans[pair], is_same = found, False
+                self._spans[pair[::-1]] = self._find_spans(pair[::-1])
         self._changed.clear()
         if not is_same:
             self._spans = {
-                pair: each for pair, each in self._spans.items() if pair in self._offsets
+                pair: each
+                for pair, each in self._spans.items()
+                if (min(pair), max(pair)) in self._offsets
             }
             self._leads = _find_leads(self._offsets, self._spans)
         return self._leads
 
     def leads(self) -> dict[str, float]:
         """Return the present lead of each agent whose clock is wrong, in seconds."""
-        found = {agent: spans[-1].seconds for agent, spans in self.spans().items()}
+        found = {agent: spans[-1].latest for agent, spans in self.spans().items()}
         return {agent: seconds for agent, seconds in found.items() if seconds}
+
+    def _find_spans(self, pair: _Pair) -> list[_OffsetSpan]:
+        """Return the offsets of an agent to another one, by the first one's time."""
+        found: Iterable[ClockOffset] = self._offsets[min(pair), max(pair)]
+        if pair[0] > pair[1]:
+            found = [offset.reverse for offset in found]
+        spans = _find_spans(list(found))
+        offsets = [span.seconds for span in spans if abs(span.seconds) >= MIN_S]
+        hints = [
+            ClockOffset(*pair, hint.at, hint.seconds, is_hint=True)
+            for hint in self._syncs.find_hints(*pair, [0.0, *offsets] if offsets else [])
+        ]
+        return _find_spans([*found, *hints]) if hints else spans
 
     def _add(self, offset: ClockOffset) -> None:
         if offset.agent > offset.other:
@@ -257,16 +291,13 @@ def _find_leads(
     edges: dict[str, dict[str, Sequence[_OffsetSpan]]] = defaultdict(dict)
     single = _find_single(offsets)
     on_wire: set[str] = set()
-    for (agent, other), own in spans.items():
-        found = offsets[agent, other]
+    for (agent, other), found in offsets.items():
+        own = spans[agent, other]
         on_wire |= {
             name for name, is_wire in zip((agent, other), found[0].on_wire, strict=True) if is_wire
         }
         if own and _is_proven(found, single):
-            edges[agent][other] = own
-            edges[other][agent] = [
-                _OffsetSpan(span.until - span.seconds, -span.seconds) for span in own
-            ]
+            edges[agent][other], edges[other][agent] = own, spans[other, agent]
     leads: dict[str, Sequence[_OffsetSpan]] = {}
     for agent in edges:
         if agent not in leads:
@@ -278,7 +309,8 @@ def _find_leads(
 
 def _is_same(one: Sequence[_OffsetSpan], other: Sequence[_OffsetSpan]) -> bool:
     return len(one) == len(other) and all(
-        abs(a.seconds - b.seconds) < _SAME_S for a, b in zip(one, other, strict=True)
+        abs(a.seconds - b.seconds) < _SAME_S and abs(a.latest - b.latest) < _SAME_S
+        for a, b in zip(one, other, strict=True)
     )
 
 
@@ -307,7 +339,7 @@ def _walk(
     root: str, edges: Mapping[str, Mapping[str, Sequence[_OffsetSpan]]]
 ) -> dict[str, list[_OffsetSpan]]:
     """Return the leads over the clock of ``root`` of all agents that are compared with it."""
-    found = {root: [_OffsetSpan(float("inf"), 0.0)]}
+    found = {root: [_OffsetSpan(float("inf"), 0.0, 0.0)]}
     waiting = deque([root])
     while waiting:
         known = waiting.popleft()
@@ -322,12 +354,13 @@ def _add_spans(own: Iterable[_OffsetSpan], others: Sequence[_OffsetSpan]) -> Ite
     """Yield an agent's leads over the root, from those over another agent and that one's."""
     for span in own:
         index = bisect_left(others, span.until - span.seconds, key=lambda each: each.until)
-        yield _OffsetSpan(span.until, span.seconds + others[min(index, len(others) - 1)].seconds)
+        other = others[min(index, len(others) - 1)]
+        yield _OffsetSpan(span.until, span.seconds + other.seconds, span.latest + other.latest)
 
 
 def _choose_right(leads: Mapping[str, Sequence[_OffsetSpan]], on_wire: Container[str]) -> str:
     """Return an agent with the time of most; of as many, one on the wire."""
-    latest = {agent: spans[-1].seconds for agent, spans in leads.items()}
+    latest = {agent: spans[-1].latest for agent, spans in leads.items()}
     ordered = sorted(latest.values())
 
     def rank(agent: str) -> tuple[int, bool, str]:
@@ -339,13 +372,16 @@ def _choose_right(leads: Mapping[str, Sequence[_OffsetSpan]], on_wire: Container
 
 
 def _without_noise(span: _OffsetSpan) -> _OffsetSpan:
-    return span if abs(span.seconds) >= MIN_S else _OffsetSpan(span.until, 0.0)
+    seconds, latest = (each if abs(each) >= MIN_S else 0.0 for each in (span.seconds, span.latest))
+    return _OffsetSpan(span.until, seconds, latest)
 
 
 def _find_spans(found: Sequence[ClockOffset]) -> list[_OffsetSpan]:
     """Return the offsets of two agents in order of time; none if they contradict each other."""
     proofs = [each for each in found if each.is_proof]
-    each_of = sorted(proofs or found, key=lambda each: each.at)
+    shown = proofs or [each for each in found if not each.is_hint]
+    hints = [each for each in found if each.is_hint]
+    each_of = sorted([*shown, *hints], key=lambda each: each.at)
     spans: list[list[ClockOffset]] = []
     waiting: list[ClockOffset] = []
     fits = 0
@@ -355,16 +391,33 @@ def _find_spans(found: Sequence[ClockOffset]) -> list[_OffsetSpan]:
             waiting, fits = [], fits + 1
             continue
         waiting = [*waiting, offset] if waiting and _is_near(offset, waiting) else [offset]
-        if len(waiting) >= min(_PROOFS, len(each_of)):
+        if len(waiting) >= min(_PROOFS, len(shown)):
             spans.append(waiting)
             waiting, fits = [], fits + len(spans[-1])
     if fits < _MOST * len(each_of):
         return []
-    last = len(spans) - 1
-    return [
-        _OffsetSpan(each[-1].at if number < last else float("inf"), _estimate(each))
-        for number, each in enumerate(spans)
+    seconds = [_estimate(each) for each in spans]
+    ends = [
+        _find_end(each[-1].at, following[0].at, after_s - before_s)
+        for (each, following), (before_s, after_s) in zip(
+            pairwise(spans), pairwise(seconds), strict=True
+        )
     ]
+    newest = max(range(len(spans)), key=lambda number: max(map(_reported_at, spans[number])))
+    return [
+        _OffsetSpan(until, own, seconds[newest])
+        for until, own in zip([*ends, float("inf")], seconds, strict=True)
+    ]
+
+
+def _reported_at(offset: ClockOffset) -> float:
+    """Return the later time of both agents: it rises although one of the clocks is set back."""
+    return max(offset.at, offset.at - offset.seconds)
+
+
+def _find_end(last_at: float, next_at: float, step_s: float) -> float:
+    """Return the end of a span: a clock that is set ahead has no time within the step."""
+    return last_at + max(0.0, min(step_s, (next_at - last_at) / 2))
 
 
 def _estimate(found: Sequence[ClockOffset]) -> float:

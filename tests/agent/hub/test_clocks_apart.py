@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from agent.hub.push_receiver import PushReceiver, with_spool
 from agent.hub.recent_records import RecentRecords
+from aggregation.incidents.model import Incident
 from metrics.model.sample import Sample, Scope, encode, format_time, parse_time
 from tests.aggregation.live.test_fleet_apart import (
     AFTER_S,
@@ -48,6 +49,12 @@ def shift(arrivals: Arrivals, ahead_s: float) -> Arrivals:
         )
 
     return [(at, move(record)) for at, record in arrivals]
+
+
+def set_clock(arrivals: Arrivals, at: float, ahead_s: float) -> Arrivals:
+    """Return what an agent sends of which the clock is set at an instant."""
+    before = [each for each in arrivals if parse_time(each[1].ts) < at]
+    return before + shift([each for each in arrivals if parse_time(each[1].ts) >= at], ahead_s)
 
 
 def shift_logs(agents: dict[str, Arrivals], ahead_s: Sequence[float]) -> dict[str, Arrivals]:
@@ -109,14 +116,28 @@ def run_hub(
     return hub, found
 
 
-def incidents(hub: Hub) -> list[tuple[object, ...]]:
+def _incidents(hub: Hub) -> Sequence[Incident]:
     now = max(parse_time(record.ts) for record in hub.taken)
     recent = RecentRecords(
         hub.taken, watermark_of=lambda _: now, spans_of=lambda: hub.receiver.clock_spans
     )
+    return recent.incidents.read(now).popitem()[1].incidents
+
+
+def incidents(hub: Hub) -> list[tuple[object, ...]]:
     return [
         (each.kind, sorted(map(attrgetter("client_id"), each.members)), len(each.rebalances))
-        for each in recent.incidents.read(now).popitem()[1].incidents
+        for each in _incidents(hub)
+    ]
+
+
+def list_costs(hub: Hub) -> list[float]:
+    """Return the seconds of members and partitions of each incident."""
+    costs = [each.cost for each in _incidents(hub)]
+    return [
+        seconds or 0.0
+        for cost in costs
+        for seconds in (cost.member_seconds, cost.unread_partition_seconds)
     ]
 
 
@@ -132,6 +153,39 @@ def test_members_and_incidents_do_not_depend_on_clocks(case: str, ahead_s: Seque
     assert list_differences(of_right[first:], of_wrong[first:]) == []
     assert incidents(wrong) == incidents(right)
     assert [each.id for each in wrong.taken] == [each.id for each in right.taken]
+
+
+@pytest.mark.parametrize("ahead_s", [3600.0, -3600.0])
+@pytest.mark.parametrize(
+    ("case", "agent"),
+    [
+        ("kafkajs", "m1loxxxx"),
+        ("kafkajs", "m2loxxxx"),
+        ("kafkajs", _WIRE),
+        ("kip848-patterns", _WIRE),
+        ("slow-polls", "m1loxxxx"),
+    ],
+)
+def test_a_clock_that_is_set_changes_no_incident(
+    case: str, agent: str, ahead_s: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was before the step keeps its times."""
+    agents = {name: arrivals for name, arrivals in read_apart(case).items() if arrivals}
+    ends = max(arrivals[-1][0] for arrivals in agents.values()) - AFTER_S
+    middle = (min(arrivals[0][0] for arrivals in agents.values()) + ends) / 2
+    right, _ = run_hub(agents)
+
+    with caplog.at_level(logging.WARNING):
+        wrong, _ = run_hub(
+            agents | {agent: set_clock(agents[agent], middle, ahead_s)}, restart_s=25
+        )
+
+    assert incidents(wrong) == incidents(right)
+    assert list_costs(wrong) == pytest.approx(list_costs(right), abs=0.3)
+    assert {name: round(found_s) for name, found_s in wrong.receiver.health.clocks.items()} == {
+        f"{agent}/{agent}": ahead_s
+    }
+    assert "clock_differs" in caplog.messages
 
 
 def test_corrected_clock_is_counted_shown_and_warned_of_once(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from aggregation.rebalances.agent_clocks import AgentClocks, align_agents
+from aggregation.rebalances.agent_clocks import AgentClocks, align_agents, correct_records
 from metrics.model.sample import (
     UNEXPLAINED,
     Outcome,
@@ -229,3 +229,62 @@ def test_offsets_survive_a_restart() -> None:
     again = AgentClocks(clocks.state(), kept=8)
 
     assert again.leads() == clocks.leads() == {"log": pytest.approx(3.0, abs=0.02)}
+
+
+def without_generations(step_s: float, stepped: str) -> list[Sample]:
+    """Return five assignments that a log has without a generation, and its leave.
+
+    The clock of one agent is set between the second and the third.
+    """
+    found = []
+    for number, at in enumerate((100.0, 130.0, 170.0, 220.0, 280.0)):
+        ahead = {stepped: step_s if number > 1 else 0.0}
+        tap_s, log_s = ahead.get("tap", 0.0), ahead.get("log", 0.0)
+        joined: dict[str, Any] = {"generation": number, "joined": at - 0.5}
+        found.append(record("tap", at, tap_s, source=WIRE, **joined))
+        found.append(record("log", at + 0.01, log_s))
+    ahead = {stepped: step_s}
+    left: dict[str, Any] = {"outcome": Outcome.LEFT, "from_": 6, "group_type": "classic"}
+    found.append(record("tap", 300.0, ahead.get("tap", 0.0), source=WIRE, **left))
+    found.append(record("log", 300.01, ahead.get("log", 0.0), **left))
+    return found
+
+
+@pytest.mark.parametrize("step_s", [3600.0, -3600.0, 25.0])
+@pytest.mark.parametrize("stepped", ["log", "tap"])
+def test_assignments_without_generations_show_when_a_clock_was_set(
+    step_s: float, stepped: str
+) -> None:
+    given = without_generations(step_s, stepped)
+    right = without_generations(0.0, stepped)
+
+    clocks = AgentClocks(kept=8)
+    for each in given:
+        clocks.observe(each)
+    restored = AgentClocks(clocks.state(), 8, clocks.syncs())
+
+    wire_s = step_s if stepped == "tap" else 0.0  # of two agents the wire has the right clock
+    expected = [
+        parse_time(each.ts) + (wire_s if parse_time(each.ts) > START + 150.0 else 0.0)
+        for each in right
+    ]
+    for each_of in (clocks, restored):
+        found = correct_records(given, each_of.spans())
+        times = [parse_time(each.ts) for each in found]
+        assert times == pytest.approx(expected, abs=0.02)
+        assert round(each_of.leads()["log"]) == (step_s if stepped == "log" else -step_s)
+
+
+@pytest.mark.parametrize("ahead_s", [3.0, 30.0, -30.0])
+def test_assignments_at_the_same_distance_hide_no_offset(ahead_s: float) -> None:
+    """Assignments every 30 s: each has a neighbour there by the clock as it is, too."""
+    given = []
+    for number in range(8):
+        at = 30.0 * number
+        given.append(record("tap", at, source=WIRE, generation=number, joined=at - 0.5))
+        given.append(record("log", at + 0.01, ahead_s))
+    left: dict[str, Any] = {"outcome": Outcome.LEFT, "from_": 6, "group_type": "classic"}
+    given.append(record("tap", 300.0, source=WIRE, **left))
+    given.append(record("log", 300.01, ahead_s, **left))
+
+    assert leads(given) == {"log": ahead_s}
