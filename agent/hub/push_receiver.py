@@ -84,6 +84,9 @@ class Position(msgspec.Struct, forbid_unknown_fields=True):
     seqs: dict[str, Int64] = {}
     told: dict[str, float] = {}
     members: Any = None
+    """The members' state of f36c958, the last release: it cannot start with a later one."""
+    fleet: Any = None
+    """The members' state."""
     clocks: list[ClockOffset] = []
     syncs: list[SyncTimes] = []
     offsets: dict[_Offset, _Offset] = {}
@@ -126,7 +129,7 @@ class PushReceiver:
         self._began_at: float | None = None
 
     def _restore(self, config: StatusConfig, position: Position) -> None:
-        self._fleet = Fleet(config, position.members)
+        self._fleet = Fleet(config, position.members if position.fleet is None else position.fleet)
         self._seqs = dict(position.seqs)
         self._durable_seqs = dict(self._seqs)
         self._ids: dict[str, dict[int, str]] = {}
@@ -152,7 +155,7 @@ class PushReceiver:
         return {
             "seqs": dict(self._seqs),
             "told": dict(self._watermarks),
-            "members": self._fleet.state(),
+            "fleet": self._fleet.state(),
             "clocks": self._clocks.state(),
             "syncs": self._clocks.syncs(),
         }

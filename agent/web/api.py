@@ -4,7 +4,8 @@ import asyncio
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -38,6 +39,9 @@ _STATES = frozenset(
     }
 )
 _ROWS_AT_ONCE = 200
+MAX_ANALYSES = 16
+"""Requests for analyses that run or wait: one may take seconds, of 20,000 records."""
+_RETRY_S = "5"
 
 
 class _WrongQueryError(ValueError):
@@ -55,21 +59,47 @@ class ApiDependencies:
 
 def routes(queries: ApiDependencies) -> list[Route]:
     """Return the routes below `PREFIX`."""
-    answers = {
-        "groups": _groups,
-        "members": _members,
-        "episodes": _episodes,
-        "explain": _explain,
-        "incidents": _incidents,
-        "sources": _sources,
-    }
+    lists: dict[str, _Handler] = {"groups": _groups, "members": _members, "sources": _sources}
+    analyses = {"episodes": _episodes, "explain": _explain, "incidents": _incidents}
+    queue = _AnalysisQueue()
     return [
-        *(Route(f"{PREFIX}/{name}", _route(queries, answer)) for name, answer in answers.items()),
+        *(
+            Route(f"{PREFIX}/{name}", _route(queries, answer, asyncio.to_thread))
+            for name, answer in lists.items()
+        ),
+        *(
+            Route(f"{PREFIX}/{name}", _route(queries, answer, queue.run))
+            for name, answer in analyses.items()
+        ),
         Route(f"{PREFIX}/openapi.json", _openapi),
     ]
 
 
 _Handler = Callable[["_ApiView", "_Query"], Any]
+_Body = tuple[bytes, dict[str, str]]
+_Run = Callable[[Callable[[], _Body]], Awaitable[_Body]]
+"""Runs a call in another thread: the sources would wait."""
+
+
+class _BusyError(Exception):
+    """Too many analyses wait."""
+
+
+class _AnalysisQueue:
+    """One thread: a flood of requests costs one core at most, and the memory of one analysis."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="analysis")
+        self._waiting = 0
+
+    async def run(self, call: Callable[[], _Body]) -> _Body:
+        if self._waiting >= MAX_ANALYSES:
+            raise _BusyError("too many analyses wait; try again later")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        finally:
+            self._waiting -= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,23 +136,24 @@ class _Query:
         return self.group
 
 
-def _route(queries: ApiDependencies, answer: _Handler) -> Callable[[Request], Any]:
+def _route(queries: ApiDependencies, answer: _Handler, run: _Run) -> Callable[[Request], Any]:
     async def serve(request: Request) -> Response:
         try:
             query = _parse_query(request)
             seen = _ApiView(*queries.take_snapshot(), queries.recent)
-            # an explanation takes a while: its own thread, or the sources would wait
-            body, total = await asyncio.to_thread(lambda: _split(answer(seen, query)))
+            body, total = await run(lambda: _split(answer(seen, query)))
         except _WrongQueryError as error:
             return _json({"error": str(error)}, 400)
         except LookupError as error:
             return _json({"error": str(error.args[0])}, 404)
+        except _BusyError as error:
+            return _json({"error": str(error)}, 503, {"Retry-After": _RETRY_S})
         return _json_text(body, headers=total)
 
     return serve
 
 
-def _split(answer: Any) -> tuple[bytes, dict[str, str]]:
+def _split(answer: Any) -> _Body:
     """Return an answer's JSON text, and the header with the total of a page."""
     if isinstance(answer, _Page):
         return _encode(answer.items), {TOTAL_HEADER: str(answer.total)}
@@ -305,8 +336,10 @@ async def _openapi(_: Request) -> Response:
     return Response(text, media_type="application/json")
 
 
-def _json(body: object, status_code: int = 200) -> Response:
-    return _json_text(msgspec.json.encode(body), status_code)
+def _json(
+    body: object, status_code: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    return _json_text(msgspec.json.encode(body), status_code, headers)
 
 
 def _json_text(

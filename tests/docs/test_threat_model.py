@@ -28,7 +28,7 @@ from agent.sources.logs import client_interpreter, partition_budget
 from agent.sources.proxy.config import ProxyConfig
 from agent.sources.statistics import interpreter as statistics
 from agent.sources.statistics import line_parser as statistics_lines
-from agent.web import basic_auth, http_protocol, rate_limit, security, server
+from agent.web import api, basic_auth, http_protocol, rate_limit, security, server
 from agent.web.annotations_api import BURST, INTERVAL_S, MAX_BYTES
 from agent.wire.codec import buffer, correlation, framing
 from agent.wire.connection import FrameBudget
@@ -153,6 +153,7 @@ _FIGURES = {
         f"{rate_limit.BURST} at once",
     ],
     "passwords": [f"{security.MAX_WAITING} waiting"],
+    "requests for episodes, incidents and explanations": [f"{api.MAX_ANALYSES} running or waiting"],
     "packets": [f"at {group_decoder._PORTS_LIMIT} that brokers' responses name"],
     "members, groups, series": [
         f"({_LIMITS.members:,}, {_LIMITS.groups:,}, {_LIMITS.series:,})",

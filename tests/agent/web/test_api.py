@@ -1,4 +1,5 @@
 import asyncio
+import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from starlette.applications import Starlette
 from agent.hub.recent_records import RecentRecords, read_spool
 from agent.web import api
 from agent.web.api import ApiDependencies, routes
+from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.exporters.exposition import SourceStats
-from metrics.model.sample import SampleKind, encode
+from metrics.model.sample import Sample, SampleKind, encode
 from metrics.model.snapshot import InspectedGroup, InspectedMember, Snapshot
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
@@ -288,3 +290,48 @@ def test_a_long_list_is_encoded_in_parts(rows: int) -> None:
     body = [{"number": number, "text": "ü\n"} for number in range(rows)]
 
     assert msgspec.json.decode(api._encode(body)) == body
+
+
+class SlowHistory(RecentRecords):
+    """A history of which an analysis waits until it may end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_end, self.running, self.most = threading.Event(), 0, 0
+
+    def episodes(self, records: list[Sample], now: float) -> list[ExplainedRebalance]:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        assert self.may_end.wait(60.0)
+        found = super().episodes(records, now)
+        self.running -= 1
+        return found
+
+
+def test_a_flood_of_analyses_runs_one_at_a_time_and_others_are_answered(running: Running) -> None:
+    history = SlowHistory()
+    app = Starlette(routes=routes(ApiDependencies(running.look, history)))
+
+    async def flood() -> tuple[list[httpx.Response], httpx.Response]:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://agent") as client:
+            requests = [
+                asyncio.create_task(client.get("/api/v1/episodes"))
+                for _ in range(api.MAX_ANALYSES + 5)
+            ]
+            refused, _ = await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
+            while len(refused) < 5:
+                refused = {each for each in requests if each.done()}
+                await asyncio.sleep(0)
+            groups = await client.get("/api/v1/groups")
+            history.may_end.set()
+            return await asyncio.gather(*requests), groups
+
+    answers, groups = asyncio.run(flood())
+
+    refusals = [answer for answer in answers if answer.status_code == 503]
+    assert len(refusals) == 5
+    assert {answer.headers["Retry-After"] for answer in refusals} == {"5"}
+    assert [answer.status_code for answer in answers].count(200) == api.MAX_ANALYSES
+    assert groups.status_code == 200
+    assert history.most == 1

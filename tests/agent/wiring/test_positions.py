@@ -318,7 +318,7 @@ def test_a_hub_starts_with_a_damaged_position(
     bench.configure("app.log", role="hub", sources=[])
     bench.run()
     document = json.loads(bench.checkpoint.read_text())
-    document["sources"]["intake"]["members"].pop("heard")
+    document["sources"]["intake"]["fleet"].pop("heard")
     bench.checkpoint.write_text(json.dumps(document))
 
     bench.run()
