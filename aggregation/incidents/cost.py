@@ -8,6 +8,10 @@ unread from the moment at which its owner gives it up or departs until a member 
 - A partition without an owner before costs nothing, nor does one that stays with its owner.
 - If no source shows the next owner, the partition counts until the end of the rebalance. That also
   holds if a member has it again later that a source sees (`aggregation.incidents.unseen_takers`).
+- If nobody reads a topic any more, although the group lives on, its partitions count until a member
+  is back, for the time within which that is a part of the incident: an hour, and a day for a
+  dropped member. After a leave it is no topic of the group any more.
+- A group that has gone, for more than ten minutes, costs nothing more.
 
 Each second counts for one incident. If a member departed, it is the incident of the departure.
 Else it is the incident of the rebalance in which the partition was given up, or of the next one.
@@ -18,18 +22,24 @@ Source: incidents.md sections 4 and 1a.8.
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 from aggregation.incidents.attributes import Attributes, Ownership
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
+from aggregation.incidents.readers import GONE_S, Readers, Span
 from aggregation.incidents.unseen_takers import CompleteRebalances, IdleSpan
-from aggregation.rebalances.rebalances import ExplainedRebalance
+from aggregation.rebalances.departures import STOP_S
+from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
 from metrics.model.sample import Outcome
 from metrics.model.status import RebalanceStatus
 
-GONE_S = 600.0
-"""A group without members for longer has ended: its unread partitions cost nothing."""
+DAY_S = 86_400.0
+"""A partition without an owner counts for so long at most."""
+_ENDED = {DepartureMode.EXPIRED, DepartureMode.REMOVED, DepartureMode.LEFT}
+"""A member that is back more than `RETURN_S` after such a departure is another incident."""
+_NOTHING = frozenset[str]()
 _CONSUMER = "consumer"
 """Groups of KIP-848."""
 SLACK_S = 1.0
@@ -47,6 +57,8 @@ class _Loss(NamedTuple):
     owner: tuple[str, ...]
     is_kept: bool = False
     """The coordinator keeps it for its owner, which is paused or comes back within its session."""
+    how: DepartureMode | None = None
+    """How the owner departed; None: it gave the partition up, or is paused."""
 
 
 class Gap(NamedTuple):
@@ -67,6 +79,7 @@ class _Exit(NamedTuple):
     member: tuple[str, ...]
     draft: Draft
     is_kept: bool = False
+    how: DepartureMode | None = None
 
 
 def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) -> dict[Draft, float]:
@@ -81,10 +94,14 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
     starts = [span[0] for span in spans]
     costs = dict.fromkeys(drafts, 0.0)
     gone = {draft: _list_gone_topics(draft) for draft in drafts}
-    exits, returns = list(_exits(drafts, attributes)), _returns(drafts, attributes)
-    gaps = _gaps(attributes, exits, returns, _list_targets(drafts), now)
+    exits = list(_exits(drafts, attributes))
+    changes = _list_changes(attributes, exits, _returns(drafts, attributes))
+    gaps = _gaps(changes, exits, _list_targets(drafts))
     complete = CompleteRebalances(drafts, attributes, [*_idle_spans(exits, drafts)])
-    for gap in _end_by_unseen(gaps, complete):
+    ends = _LongGaps(changes, [Span(each[0], each[1]) for each in spans], now)
+    for gap in map(ends.limit, _end_by_unseen(gaps, complete)):
+        if gap is None:
+            continue
         found = _incident_of(gap, spans, starts)
         if found is None:
             continue
@@ -233,8 +250,8 @@ def _exits(drafts: Sequence[Draft], attributes: Attributes) -> Iterator[_Exit]:
         for departure in draft.all_departures:
             if departure.how is DepartureMode.FENCED or draft.is_paused(departure):
                 continue
-            at = attributes.stop_of(departure)
-            yield _Exit(at, departure.at, departure.member.key, draft, _is_kept(departure))
+            at, member = attributes.stop_of(departure), departure.member.key
+            yield _Exit(at, departure.at, member, draft, _is_kept(departure), departure.how)
         for pause in draft.pauses:
             yield _Exit(pause.since, pause.since, pause.member, draft, is_kept=True)
 
@@ -263,9 +280,7 @@ def _end_by_unseen(gaps: Iterable[Gap], complete: CompleteRebalances) -> Iterato
         taken_at = None
         if until is not None and not loss.is_kept:
             taken_at = complete.find_takeover(gap.topic, loss.owner, loss.at, until)
-        until = until if taken_at is None else taken_at
-        if until is None or until - loss.at <= GONE_S:
-            yield gap._replace(until=until)
+        yield gap if taken_at is None else gap._replace(until=taken_at)
 
 
 def _returns(drafts: Iterable[Draft], attributes: Attributes) -> Iterator[Ownership]:
@@ -298,7 +313,9 @@ def _list_targets(drafts: Iterable[Draft]) -> _Targets:
 def _loss_of(change: Ownership | _Exit, before_at: float, targets: _Targets) -> _Loss:
     """Return the loss of partitions by a change; the member had them since ``before_at``."""
     if isinstance(change, _Exit):
-        return _Loss(change.stopped_at, change.at, change.draft, change.member, change.is_kept)
+        return _Loss(
+            change.stopped_at, change.at, change.draft, change.member, change.is_kept, change.how
+        )
     spans = targets.get(change.member, ())
     since = [since for since, until in spans if since <= change.at <= until + SLACK_S]
     stopped_at = min([change.at, *(max(at, before_at) for at in since)])
@@ -321,12 +338,19 @@ def _find_leave(change: Ownership | _Exit, leaves: _Leaves) -> _Loss | None:
     return None if left is None else _loss_of(left._replace(stopped_at=change.at), change.at, {})
 
 
+def _list_changes(
+    attributes: Attributes, exits: Iterable[_Exit], returns: Iterable[Ownership]
+) -> list[tuple[float, Ownership | _Exit]]:
+    """Return all changes of owners in the order of time."""
+    changes: list[tuple[float, Ownership | _Exit]] = [
+        (each.at, each) for each in (*attributes.ownership, *returns)
+    ]
+    changes += [(each.stopped_at, each) for each in exits]
+    return sorted(changes, key=lambda pair: pair[0])
+
+
 def _gaps(
-    attributes: Attributes,
-    exits: Iterable[_Exit],
-    returns: Iterable[Ownership],
-    targets: _Targets,
-    now: float,
+    changes: Iterable[tuple[float, Ownership | _Exit]], exits: Iterable[_Exit], targets: _Targets
 ) -> Iterator[Gap]:
     """Yield the spans in which a partition had no owner, after it had one."""
     owners: dict[str, set[tuple[str, ...]]] = defaultdict(set)
@@ -334,13 +358,8 @@ def _gaps(
     lost: dict[str, _Loss] = {}
     gained_at: dict[str, float] = {}
     changed_at: dict[tuple[str, ...], float] = {}
-    changes: list[tuple[float, Ownership | _Exit]] = [
-        (each.at, each) for each in (*attributes.ownership, *returns)
-    ]
-    gone = list(exits)
-    changes += [(each.stopped_at, each) for each in gone]
-    leaves = _list_leaves(gone)
-    for at, change in sorted(changes, key=lambda pair: pair[0]):
+    leaves = _list_leaves(exits)
+    for at, change in changes:
         now_owned = change.owned if isinstance(change, Ownership) else frozenset[str]()
         loss = _find_leave(change, leaves) or _loss_of(
             change, changed_at.get(change.member, at), targets
@@ -360,5 +379,53 @@ def _gaps(
                 yield Gap(_topic_of(partition), gap, at)
     for partition, gap in lost.items():
         is_taken = gained_at.get(_topic_of(partition), 0.0) >= gap.since
-        if is_taken or now - gap.at <= GONE_S:
-            yield Gap(_topic_of(partition), gap, None, is_taken)
+        yield Gap(_topic_of(partition), gap, None, is_taken)
+
+
+class _LongGaps:
+    """Ends of gaps that no owner has ended, or only later than `GONE_S`.
+
+    Source: incidents.md 1a.8: a group that is gone counts only if it is back within that time.
+    """
+
+    def __init__(
+        self,
+        changes: Iterable[tuple[float, Ownership | _Exit]],
+        rounds: Iterable[Span],
+        now: float,
+    ) -> None:
+        self._changes, self._rounds, self._now = changes, rounds, now
+        self._readers: Readers | None = None
+
+    def limit(self, gap: Gap) -> Gap | None:
+        """Return a gap with the end of its time that counts; None: nothing of it counts."""
+        until = self._now if gap.until is None else gap.until
+        loss, is_short = gap.loss, until - gap.loss.at <= GONE_S
+        if gap.is_taken or (is_short and gap.until is not None):
+            return gap
+        gone_at = self._read().gone_at(loss.at, until)
+        if gone_at is not None and gone_at - loss.at <= STOP_S:
+            return None
+        until = min(until, inf if gone_at is None else gone_at, loss.at + _limit_of(loss))
+        if not loss.is_kept and self._read().has_reader(gap.topic, min(until, loss.at + GONE_S)):
+            return gap if is_short else gap._replace(until=None, is_taken=True)
+        if loss.how is DepartureMode.LEFT and not loss.is_kept:
+            return gap if is_short else None
+        if is_short and not self._read().has_owner(until):
+            return gap  # its only member may be back within the time that counts
+        return gap._replace(until=until)
+
+    def _read(self) -> Readers:
+        """Return the group's readers; they are computed if a gap is long."""
+        if self._readers is None:
+            owned = [
+                Ownership(at, each.member, each.owned if isinstance(each, Ownership) else _NOTHING)
+                for at, each in self._changes
+            ]
+            self._readers = Readers(owned, self._rounds, self._now)
+        return self._readers
+
+
+def _limit_of(loss: _Loss) -> float:
+    """Return for how long a partition's lack of an owner counts (seconds)."""
+    return RETURN_S if loss.how in _ENDED else DAY_S

@@ -54,7 +54,8 @@ are in order whichever agent's copies were kept, agents of one member have one c
 the expiry of an agent's members are no outage, killed members have no partitions, and rebalances of
 three agents or more show their clocks. Since 14 the partitions that an unseen member takes are read
 from the end of that rebalance. Since 15 threads that join together are one rebalance, a drop behind
-a higher code is one, and independent causes within a member's return are kept.
+a higher code is one, independent causes within a member's return are kept, and a topic that nobody
+reads while its group lives on costs until a member is back.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

@@ -2058,6 +2058,99 @@ class TestCost:
 
         assert found[0].cost.unread_partition_seconds == pytest.approx(90.1 + 51.1 + 0.5)
 
+    def test_of_the_only_reader_of_a_topic_lasts_as_long_as_it_is_out(self) -> None:
+        """The group lives on: nobody else reads the topic for 24 minutes."""
+        found = self.drop_of_a_beside_one_that_nobody_sees(topic="u", back_at=1_500.0)
+
+        assert found[0].cost.unread_partition_seconds == pytest.approx(1_450.1 + 51.1 + 0.5)
+
+    @pytest.mark.parametrize("until", [300.0, 1_500.0])
+    def test_of_the_only_reader_of_a_topic_grows_while_it_is_out(self, until: float) -> None:
+        late = replace(A, max_poll_interval_s=50.0)
+        seen = [reads(10.0, late, "u-0"), reads(10.0, B, "t-1"), reads(10.0, C, "t-3")]
+        dropped = raised(5, 100.5, late, reason="poll interval expired")
+        (found,) = incidents(*seen, dropped, *round_of(2, 101.0, B, C), now=at_second(until))
+
+        assert found.cost.unread_partition_seconds == pytest.approx(until - 50.5)
+
+    @pytest.mark.parametrize(
+        ("until", "seconds"), [(300.0, 199.5), (3_000.0, 2_899.5), (9_000.0, 3_600.0)]
+    )
+    def test_of_a_dead_only_reader_grows_for_an_hour_at_most(
+        self, until: float, seconds: float
+    ) -> None:
+        """A later return is another incident."""
+        owned = [reads(10.0, A, "u-0"), reads(10.0, B, "t-1"), reads(10.0, C, "t-3")]
+        expired = by_broker(raised(3, 100.5, A, reason="heartbeat expiration"))
+        seen = [*START, *owned, expired, *round_of(2, 101.0, B, C)]
+        found = analyze(records(*seen), now=at_second(until)).incidents[1]
+
+        assert found.kind is K.SESSION_EXPIRED
+        assert found.cost.unread_partition_seconds == pytest.approx(seconds)
+
+    def test_of_a_member_that_left_for_good_ends_with_its_subscription(self) -> None:
+        """Nobody subscribes to the topic any more: a later member brings it anew."""
+        (found, _) = incidents(
+            *(reads(10.0, A, "u-0"), reads(10.0, B, "t-1"), reads(99.9, A)),
+            *leave_of_a(100.0),
+            *round_of(3, 1_500.0, A, B, C, causes={"a": NEW}),
+            reads(1_500.6, A, "u-0"),
+        )
+
+        assert found.cost.unread_partition_seconds == 0.0
+
+    def test_of_a_group_that_stops_later_counts_until_then(self) -> None:
+        """A's topic is unread for 19 minutes, then the group ends for a night."""
+        late = replace(A, max_poll_interval_s=50.0)
+        found = incidents(
+            *(reads(10.0, late, "u-0"), reads(10.0, B, "t-1"), reads(10.0, C, "t-3")),
+            raised(5, 100.5, late, reason="poll interval expired"),
+            *round_of(2, 101.0, B, C),
+            *(reads(1_199.9, each) for each in (B, C)),
+            *(left(1_200.0, each, "closed") for each in (B, C)),
+            *round_of(1, 30_000.0, late, B, C, causes={"a": NEW, "b": NEW, "c": NEW}),
+            *(reads(30_001.0, late, "u-0"), reads(30_001.0, B, "t-1"), reads(30_001.0, C, "t-3")),
+        )
+
+        assert found[0].cost.unread_partition_seconds == pytest.approx(1_200.0 - 50.5)
+
+    def test_of_a_rebalance_of_a_quarter_of_an_hour_counts(self) -> None:
+        """All have stopped for it and wait for one that is busy: the group has not gone."""
+        slow = [
+            replace(each, at=1_000.0) if each.at > 100.4 else each
+            for each in round_of(2, 100.0, A, B, C, causes={"b": (8, "s")})
+        ]
+        (found,) = incidents(
+            *(reads(10.0, A, "t-0"), reads(10.0, B, "t-1")),
+            *(reads(100.0, each) for each in (A, B)),
+            *slow,
+            *(reads(1_000.1, A, "t-0"), reads(1_000.1, B, "t-1")),
+        )
+
+        assert found.cost.unread_partition_seconds == pytest.approx(2 * 900.1)
+
+    def test_of_an_unseen_taker_ends_with_the_rebalance_in_new_protocols_too(self) -> None:
+        """Others read the topic: the coordinator has given the partition to one of them."""
+        share = [replace(each, group_type="consumer") for each in (A, B, C)]
+        (a, b, c) = share
+        found = analyze(
+            records(
+                *(
+                    replace(
+                        each, member=next(m for m in share if m.client_id == each.member.client_id)
+                    )
+                    for each in START
+                ),
+                *(reads(10.0, a, "t-0"), reads(10.0, b, "t-1"), reads(10.0, c, "t-2")),
+                by_broker(raised(3, 100.5, a, reason="heartbeat expiration")),
+                *round_of(2, 101.0, b, c),
+                *round_of(3, 1_500.0, a, b, c, causes={"a": NEW}),
+                reads(1_500.6, a, "t-0"),
+            )
+        ).incidents[1]
+
+        assert found.cost.unread_partition_seconds == pytest.approx(46.0)
+
     def test_does_not_end_with_a_rebalance_whose_members_have_not_polled(self) -> None:
         """One of them may have got the partition, and gives it up before it polls."""
         found = self.drop_of_a_beside_one_that_nobody_sees(is_c_late=True)
