@@ -30,7 +30,7 @@ from aggregation.spark.session.session import spark_session
 from aggregation.spark.tables.lock import table_lock
 from aggregation.spark.tables.maintenance import EVERY_S, Maintenance
 from aggregation.spark.tables.retention import retention_horizon
-from aggregation.spark.tables.schema import LATE, RECORD, Table
+from aggregation.spark.tables.schema import LATE, RECORD, Table, table_format
 from aggregation.spark.tables.table_place import TableFormat
 from aggregation.spark.tables.tables import Tables, open_tables, session_settings
 from metrics.model.sample import SampleKind
@@ -134,6 +134,7 @@ class TableIngest:
             tables=self._tables, keep_days=config.keep_days, notify=notify
         )
         self._maintenance_at = monotonic() + EVERY_S
+        self._has_history = table_format(config.tables, Table.TRANSITIONS) is not None
         self._failure: SparkJobError | None = None
         self._turn = threading.Lock()
         self._streams: dict[str, Stream] = {}
@@ -232,9 +233,19 @@ class TableIngest:
         if gone:
             self._notify(f"{source.name}: {gone} records were gone before they were read")
 
+    def _find_horizon(self) -> date | None:
+        """Return the first day whose records enter the tables; None: all of them do.
+
+        In tables with a history, a day that this run is about to remove is as good as removed:
+        its rollups stay, so a late record of it is counted as late.
+        """
+        if self._has_history:
+            self._maintenance.raise_horizon()
+        return retention_horizon(self._config.tables)
+
     def _write_batch(self, source: IngestSource, rows: DataFrame, number: int) -> None:
         began_at, done = monotonic(), self.done
-        parsed = reject_late(rows, retention_horizon(self._config.tables))
+        parsed = reject_late(rows, self._find_horizon())
         self._check_files(parsed)
         line, is_late = F.col("offset").isNotNull(), F.col("fault").startswith(LATE)
         lines, bad, late = parsed.agg(

@@ -44,15 +44,21 @@ class Maintenance:
     def run(self, spark: SparkSession, today: date | None = None) -> None:
         """Remove days before the last ``keep_days``, then merge small files."""
         shutil.rmtree(self.tables.folder / _WORK, ignore_errors=True)
-        today = today or datetime.now(UTC).date()
-        if self.keep_days is not None:
-            raise_horizon(self.tables.folder, today - timedelta(days=self.keep_days))
+        first = self.raise_horizon(today)
         for table in Table:
             if table_format(self.tables.folder, table) is None:
                 continue
-            if self.keep_days is not None:
-                self._expire(spark, table, today - timedelta(days=self.keep_days))
+            if first is not None:
+                self._expire(spark, table, first)
             self._merge(spark, table)
+
+    def raise_horizon(self, today: date | None = None) -> date | None:
+        """Write the first day that is kept, and return it; None keeps all."""
+        if self.keep_days is None:
+            return None
+        first = (today or datetime.now(UTC).date()) - timedelta(days=self.keep_days)
+        raise_horizon(self.tables.folder, first)
+        return first
 
     def _expire(self, spark: SparkSession, table: Table, first: date) -> None:
         match self.tables.format:

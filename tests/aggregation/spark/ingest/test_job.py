@@ -3,7 +3,7 @@
 import gzip
 import itertools
 from collections import Counter
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import msgspec
@@ -47,16 +47,17 @@ class Ingest:
         self.said: list[str] = []
         self.spool.mkdir()
 
-    def job(self, *spools: Path | str) -> TableIngest:
+    def job(self, *spools: Path | str, keep_days: int | None = None) -> TableIngest:
         config = IngestConfig(
             sources=[SpoolSource(str(spool)) for spool in spools or (self.spool,)],
             tables=self.tables,
             once=True,
+            keep_days=keep_days,
         )
         return TableIngest(self.spark, config, self.said.append)
 
-    def run(self, *spools: Path | str) -> TableIngest:
-        job = self.job(*spools)
+    def run(self, *spools: Path | str, keep_days: int | None = None) -> TableIngest:
+        job = self.job(*spools, keep_days=keep_days)
         job.wait(job.start(), lambda: False)
         return job
 
@@ -314,6 +315,27 @@ def test_late_record_of_a_removed_day_is_counted_and_stays_out(ingest: Ingest) -
         "late: records of before 2025-11-25 were removed from the tables"
     }
     assert (len(rows), job.done.late) == (len(late), len(late))
+
+
+def test_late_record_of_a_day_that_the_same_run_removes_is_counted(ingest: Ingest) -> None:
+    """The day's rollups stay: without the count, they would lack the record in silence."""
+    late = [sample for sample in history() if sample.ts.startswith("2025-11-24")]
+    write_spool(ingest.spool, history()[len(late) // 2 :], name="one")
+    ingest.run()
+    write_spool(ingest.spool, history(), name="two")
+
+    job = ingest.run(keep_days=(datetime.now(UTC).date() - date(2025, 11, 25)).days)
+
+    assert {row.day for row in ingest.rows(Table.TRANSITIONS)} == {date(2025, 11, 25)}
+    assert (len(ingest.rows(QUARANTINE)), job.done.late) == (len(late), len(late))
+
+
+def test_old_records_of_new_tables_are_removed_and_not_late(ingest: Ingest) -> None:
+    write_spool(ingest.spool, history(), name="one")
+
+    job = ingest.run(keep_days=1)
+
+    assert (ingest.rows(Table.TRANSITIONS), ingest.rows(QUARANTINE), job.done.late) == ([], [], 0)
 
 
 def test_lock_is_for_one(tmp_path: Path) -> None:
