@@ -35,6 +35,9 @@ _SEASON_F = 3.5
 _NO_SEASON = 5.0
 """Events that each weekday gets for the estimate of its share, so that none has no share."""
 
+_NONE = 1e-9
+"""In the place of a count of 0, which has no logarithm; a mean of days may be below 1."""
+
 _Numbers = npt.NDArray[np.float64]
 _Places = npt.NDArray[np.intp]
 
@@ -66,7 +69,7 @@ class _DailyCounts:
     """Days of one number may change places."""
 
     @classmethod
-    def of(cls, counts: Sequence[int], weekdays: Sequence[int] | None) -> "_DailyCounts":
+    def of(cls, counts: Sequence[float], weekdays: Sequence[int] | None) -> "_DailyCounts":
         values = np.array(counts, dtype=np.float64)
         days = np.array(weekdays if weekdays is not None else [0] * len(counts), dtype=np.intp)
         if not _is_seasonal(values, days):
@@ -86,7 +89,7 @@ class _DailyCounts:
 
 
 def find_changes(
-    counts: Sequence[int], level: float = LEVEL, weekdays: Sequence[int] | None = None
+    counts: Sequence[float], level: float = LEVEL, weekdays: Sequence[int] | None = None
 ) -> list[ChangePoint]:
     """Return the changes of a series of daily counts, in the order of days.
 
@@ -102,7 +105,7 @@ def find_changes(
 
 
 def latest_change(
-    counts: Sequence[int], level: float = LEVEL, weekdays: Sequence[int] | None = None
+    counts: Sequence[float], level: float = LEVEL, weekdays: Sequence[int] | None = None
 ) -> ChangePoint | None:
     """Return the last significant change of a series; None: there is none."""
     changes = find_changes(counts, level, weekdays)
@@ -161,7 +164,7 @@ def _gains(counts: _Numbers, shares: _Numbers) -> _Numbers:
 
 
 def _xlogx(counts: _Numbers, exposed: _Numbers) -> _Numbers:
-    gains: _Numbers = counts * np.log(np.maximum(counts, 1) / exposed)
+    gains: _Numbers = counts * np.log(np.maximum(counts, _NONE) / exposed)
     return gains
 
 

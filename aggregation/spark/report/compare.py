@@ -1,9 +1,10 @@
 """Two periods, side by side."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 
 from aggregation.spark.report.daily import HISTORY_DAYS
+from aggregation.spark.report.news import Span
 from aggregation.spark.report.section import Row, Rows, Section, no_chart
 from aggregation.spark.report.significance import LEVEL, is_change
 from aggregation.spark.rollups.preaggregations import PreAggregation
@@ -29,7 +30,8 @@ SELECT $keys, CAST(NULL AS INT) AS days, CAST(NULL AS INT) AS days_before,
        rebalances, rebalances_before, CAST(NULL AS DOUBLE) AS change,
        unplanned, unplanned_before, CAST(NULL AS BOOLEAN) AS is_significant,
        lost_s, lost_before_s,
-       CAST(NULL AS DOUBLE) AS lost_change
+       CAST(NULL AS DOUBLE) AS lost_change,
+       CAST(NULL AS INT) AS observed_days, CAST(NULL AS INT) AS observed_days_before
 FROM sums
 ORDER BY abs(lost_s - lost_before_s) DESC, $keys
 """
@@ -39,47 +41,54 @@ _Subject = tuple[str, str]
 """Cluster, and group or application."""
 
 
-def find_absent(
-    seen: Mapping[_Subject, tuple[date, date]], period: Period, other: Period
-) -> set[_Subject]:
-    """Return groups that one of two periods has not observed: they are new, or gone.
+def count_observed(
+    seen: Mapping[_Subject, Sequence[Span]], days: Sequence[date], period: Period, other: Period
+) -> dict[_Subject, tuple[int, int]]:
+    """Return the number of days on which each group was observed, in both periods.
 
-    ``seen`` has the first and the last observed day of each group, since `HISTORY_DAYS` before the
-    period, and up to its end. Of another period outside of that nothing is known.
+    ``seen`` are its spans since `HISTORY_DAYS` before the period, and up to its end. If the other
+    period is not all within, nothing is known of its days.
     """
     since = period.first - timedelta(HISTORY_DAYS)
-    if other.first > period.last or other.last < since:
-        return set()
+    if other.last > period.last or other.first < since:
+        return {}
+    both = [[day for day in days if each.first <= day <= each.last] for each in (period, other)]
     return {
-        group
-        for group, (first, last) in seen.items()
-        if first > min(period.last, other.last) or last < max(period.first, other.first)
+        group: (_count(spans, both[0]), _count(spans, both[1])) for group, spans in seen.items()
     }
 
 
+def _count(spans: Sequence[Span], days: Iterable[date]) -> int:
+    return sum(1 for day in days if any(each.first <= day <= each.last for each in spans))
+
+
 def compare_rates(
-    rows: Rows, days: int, days_before: int, by: str = "group", absent: Collection[_Subject] = ()
+    rows: Rows,
+    days: int,
+    days_before: int,
+    by: str = "group",
+    observed: Mapping[_Subject, tuple[int, int]] | None = None,
 ) -> Rows:
     """Return the rows with changes a day, and whether unplanned incidents a day differ.
 
-    ``days`` are those with records. The test's level is shared by all groups that had an incident:
-    of many groups few differ by chance. A period without a day of records is no zero: then nothing
-    is known. Neither is it for an ``absent`` group, which one of the periods has not observed.
+    ``days`` are those with records, ``observed`` those of each group where they are known: a group
+    has a rate only on days on which it was observed. The test's level is shared by all groups that
+    had an incident: of many groups few differ by chance. A period without a day of records is no
+    zero: then nothing is known.
     """
-    known = {"days": days, "days_before": days_before}
-    if not days or not days_before:
-        return [row | known for row in rows]
-    weeks = days_before / days
-    both = [not absent or _subject(row, by) not in absent for row in rows]
+    own = [(observed or {}).get(_subject(row, by), (days, days_before)) for row in rows]
     tested = sum(
         1
-        for row, is_in_both in zip(rows, both, strict=True)
-        if is_in_both and row["unplanned"] + row["unplanned_before"]
+        for row, of_group in zip(rows, own, strict=True)
+        if all(of_group) and row["unplanned"] + row["unplanned_before"]
     )
     level = LEVEL / max(tested, 1)
     return [
-        row | known | (_changes(row, weeks, level) if is_in_both else {})
-        for row, is_in_both in zip(rows, both, strict=True)
+        row
+        | {"days": days, "days_before": days_before}
+        | {"observed_days": of_group[0], "observed_days_before": of_group[1]}
+        | (_changes(row, of_group[1] / of_group[0], level) if all(of_group) else {})
+        for row, of_group in zip(rows, own, strict=True)
     ]
 
 
@@ -104,8 +113,9 @@ SECTION = Section(
     name="compare",
     title="Against the other period",
     note="The same counts in the period that this one is compared with; the largest differences "
-    "first. Changes are of the counts a day, over days with records. Unplanned are incidents. "
-    "Significant is a difference of unplanned incidents a day that an exact test finds to be more "
+    "first. Changes are of the counts a day, over the days on which the group was observed if they "
+    "are known, else over days with records. Unplanned are incidents. Significant is a "
+    "difference of unplanned incidents a day that an exact test finds to be more "
     "than noise, after correction for the number of groups and whatever the lengths of the "
     "periods. It is empty for groups that one of the periods has not observed.",
     empty="There was no rebalance in either period.",

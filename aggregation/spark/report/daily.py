@@ -26,7 +26,9 @@ WITH named AS (
    AND named.cluster = coalesce(nullif(note.cluster, ''), named.cluster)
   WHERE note.what = 'annotation' AND note.day BETWEEN date_sub($first, 56) AND $last
 ), counts AS (
-  SELECT day, $keys, what, kind, plan, sum(times) AS times, sum(unread_seconds) AS unread_s,
+  SELECT day, $keys, what, kind, plan,
+         CASE WHEN what = 'observed' THEN max(times) ELSE sum(times) END AS times,
+         sum(unread_seconds) AS unread_s,
          coalesce(sum(unread_at_least), 0) > 0 AS unread_at_least,
          sum(member_seconds) AS lost_s, max(last_at) AS last_at, last_reason
   FROM rollups
@@ -50,7 +52,8 @@ SECTION = Section(
     name="daily",
     title="Day by day",
     note="The series behind the changes: incidents by day, group and kind, attributes of members "
-    "that changed, and annotations, from eight weeks before the period on.",
+    "that changed, and annotations, from eight weeks before the period on. The times "
+    "of an observed group are consecutive days, from that day on.",
     empty="Nothing happened in this period.",
     query=QUERY,
     preaggregation=PreAggregation.DAILY,

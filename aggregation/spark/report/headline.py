@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from aggregation.spark.report.news import FELL, ROSE, News
+from aggregation.spark.report.news import FELL, NEW, ROSE, VANISHED, News
 from aggregation.spark.report.plot import format_seconds, readable
 from aggregation.spark.report.quality import FUTURE, LATE
 from aggregation.spark.report.quality import SECTION as _QUALITY
@@ -19,6 +19,8 @@ WORST = 3
 """Groups on the first screen."""
 _MANY_TRIGGERED = 2
 """A member that triggered one rebalance has no place in the headline."""
+_COMINGS_SHOWN = 3
+"""New or vanished groups with their rates."""
 _ENOUGH_FOR_HALF = 5
 """Of fewer rebalances half is no figure."""
 
@@ -68,7 +70,8 @@ def title(tables: Tables, period: Period, by: str, news: Sequence[News]) -> str:
         return f"No incident {format_days(period)}; {count(len(tables['share']), by)} observed."
     if not unplanned:
         return f"Nothing unplanned {format_days(period)}; {all_of:,} planned in {groups}."
-    before = "As before: " if len(tables["trend"]) > 1 else ""
+    is_other = any(each.what == NEW and each.after for each in news)
+    before = "As before: " if len(tables["trend"]) > 1 and not is_other else ""
     found = f"{count(unplanned, 'unplanned incident')} and {all_of - unplanned:,} planned"
     return f"{before}{found} in {groups} {format_days(period)}."
 
@@ -100,7 +103,7 @@ def _rate(value: float | None) -> str:
 
 
 def sentences(
-    tables: Tables, period: Period, news: Sequence[News], days_without: int = 0
+    tables: Tables, period: Period, by: str, news: Sequence[News], days_without: int = 0
 ) -> list[Sentence]:
     """Return the most important results as sentences; empty results are left out.
 
@@ -109,6 +112,7 @@ def sentences(
     candidates = [
         (_totals(tables, period), "groups"),
         *((text, "news") for text in _other_changes(news)),
+        *((_came_or_went(news, what, by), "news") for what in (NEW, VANISHED)),
         (_causes(tables), "kinds"),
         (_durations(tables), "durations"),
         (_share(tables), "share"),
@@ -240,6 +244,24 @@ def _other_changes(news: Sequence[News]) -> list[str]:
     if changes and changes[0].then:
         found.insert(0, f"Changed at that time: {'; '.join(changes[0].then)}.")
     return found
+
+
+def _came_or_went(news: Sequence[News], what: str, by: str) -> str | None:
+    """Name the groups that came or went with most unplanned incidents; they are no change."""
+    found = [each for each in news if each.what == what]
+    found.sort(key=_own_rate, reverse=True)
+    rates = [each for each in found if _own_rate(each)][:_COMINGS_SHOWN]
+    if not found:
+        return None
+    had = "had" if what == VANISHED else "with"
+    parts = [f"{readable(subject_of(each))} {had} {_rate(_own_rate(each))}" for each in rates]
+    of_rates = f": {', '.join(parts)} unplanned incidents a day" if parts else ""
+    verb = ("is" if len(found) == 1 else "are") + " new" if what == NEW else "vanished"
+    return f"{count(len(found), by)} {verb}{of_rates}."
+
+
+def _own_rate(news: News) -> float:
+    return news.before or news.after or 0.0
 
 
 def _causes(tables: Tables) -> str | None:

@@ -3,18 +3,21 @@
 Pure. Theory of operation. Incidents of each group and kind are a series of days. Change points are
 searched in the sum of all unplanned incidents, then in every series; for these, the level of
 significance is divided by the number of series that can have a change at all (Tarone, 1990): those
-of equal counts in one group are one, and a series of one start has none. A day without any record
-is no day of the series.
+of equal counts in one group are one, and a series of one start has none. A day on which a group
+was not observed is no day of its series. In the sum of all groups such a day counts with the
+group's mean, also before it came and behind its last record: an agent that is away makes nothing
+better, and one that comes makes nothing worse. New and vanished groups are news of their own, with
+their rates.
 Each change point is shown with the changed attributes, annotations and rollouts of the same group,
 from two days before to one day after.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
 from math import factorial, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from aggregation.spark.report.change_points import ChangePoint, latest_change
 from aggregation.spark.report.section import Row, Rows
@@ -23,7 +26,6 @@ from aggregation.spark.tables.period import Period
 ROSE, FELL, NEW, VANISHED = "rose", "fell", "new group", "vanished group"
 _BEFORE, _AFTER = timedelta(days=2), timedelta(days=1)
 _CHANGES_SHOWN = 8
-_COMINGS_SHOWN = 3
 _ORDER = (
     *("annotation", "max.poll.interval.ms", "session.timeout.ms", "assignor", "protocol"),
     *("consumer.session.timeout.ms", "share.session.timeout.ms", "streams.session.timeout.ms"),
@@ -36,6 +38,17 @@ _MIN_VANISHED = timedelta(days=2)
 """A group without a record on the last day alone may only be quiet."""
 _Subject = tuple[str, str]
 """Cluster, and group or application."""
+_ALL_OF_GROUP = (None, "unplanned")
+"""Kind and plan of the sum of all unplanned incidents."""
+
+
+class Span(NamedTuple):
+    """Consecutive days on which a group was observed, or was quiet."""
+
+    first: date
+    last: date
+    is_sampled: bool
+    """Periodic samples show its last day: a later day without a record is none of the group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,12 +82,17 @@ class Series:
     """Incidents of one group, or of all, by day. ``lost_s`` is the time of members, in seconds."""
 
     days: Sequence[date]
-    counts: Mapping[date, int]
+    counts: Mapping[date, float]
     lost_s: Mapping[date, float]
 
     def change(self, level: float) -> ChangePoint | None:
         counts = [self.counts.get(day, 0) for day in self.days]
         return latest_change(counts, level, [day.weekday() for day in self.days])
+
+    @property
+    def rate(self) -> float:
+        """Incidents a day."""
+        return sum(self.counts.values()) / len(self.days) if self.days else 0.0
 
     @property
     def least_p(self) -> float:
@@ -92,8 +110,9 @@ def find_news(rows: Rows, days: Sequence[date], period: Period, by: str) -> list
     ``rows`` are those of the section `daily`; ``days`` are all days in the tables.
     """
     known = sorted(day for day in days if day <= period.last)
-    seen = find_extents(rows, by)
-    series = _series(rows, known, seen, by)
+    spans = find_observed(rows, by)
+    seen = {key: (each[0].first, each[-1].last) for key, each in spans.items()}
+    series = _series(rows, known, spans, by)
     of_groups = {key: value for key, value in series.items() if key[0] is not None}
     level = _LEVEL_OF_GROUPS / count_testable(of_groups)
     found = []
@@ -102,9 +121,7 @@ def find_news(rows: Rows, days: Sequence[date], period: Period, by: str) -> list
             continue
         change = value.change(LEVEL_OF_ALL if key[0] is None else level)
         if change is not None and value.days[change.at] >= period.first:
-            news = _news(key, value, change, rows, by)
-            came = [] if key[0] is not None else _near_comings(seen, known, news.since)
-            found.append(replace(news, then=(*came, *news.then)))
+            found.append(_news(key, value, change, rows, by))
     explained = {(each.cluster, each.name) for each in found if each.kind is not None}
     found = [
         each
@@ -112,14 +129,15 @@ def find_news(rows: Rows, days: Sequence[date], period: Period, by: str) -> list
         if each.name is None or each.kind is not None or (each.cluster, each.name) not in explained
     ]
     found.sort(key=lambda each: (each.name is not None, each.plan != "unplanned", -each.weight))
-    return [*found, *_comings_and_goings(seen, known, period)]
+    rates = {key[0]: each for key, each in series.items() if key[1:] == _ALL_OF_GROUP}
+    return [*found, *_comings_and_goings(seen, known, period, rates)]
 
 
 _Key = tuple[_Subject | None, str | None, str]
 
 
 def _series(
-    rows: Rows, known: Sequence[date], seen: Mapping[_Subject, tuple[date, date]], by: str
+    rows: Rows, known: Sequence[date], seen: Mapping[_Subject, Sequence[Span]], by: str
 ) -> dict[_Key, Series]:
     """Return the series of all groups together, of each group, and of each group and kind."""
     counts: dict[_Key, Counter[date]] = defaultdict(Counter)
@@ -130,21 +148,56 @@ def _series(
         own, kind, plan = _subject(row, by), row["kind"], row["plan"] or "unplanned"
         keys: list[_Key] = [(own, kind, plan)]
         if plan == "unplanned":
-            keys += [(own, None, plan), (None, None, plan)]
+            keys += [(own, None, plan)]
         for key in keys:
             counts[key][row["day"]] += row["times"]
             lost[key][row["day"]] += row["lost_s"] or 0.0
-    first = min((day for day, _ in seen.values()), default=None)
     oldest = min((row["day"] for row in rows), default=date.max)
-    found = {}
-    for key, by_day in counts.items():
-        since, until = (first, None) if key[0] is None else seen.get(key[0], (None, None))
-        # a group of several months is known by each month's first and last day alone
-        days = [day for day in known if since is None or day >= min(since, *by_day)]
-        if until is not None and days and days[-1] - until >= _MIN_VANISHED:
-            days = [day for day in days if day <= max(until, *by_day)]  # it is gone, not better
-        found[key] = Series([day for day in days if day >= oldest], by_day, lost[key])
+    since_oldest = [day for day in known if day >= oldest]
+    found = {
+        key: Series(
+            _list_days(seen.get(key[0] or ("", "")), since_oldest, by_day), by_day, lost[key]
+        )
+        for key, by_day in counts.items()
+    }
+    own_sums = {key: each for key, each in found.items() if key[1:] == _ALL_OF_GROUP}
+    if own_sums:
+        found[(None, *_ALL_OF_GROUP)] = _sum_groups(own_sums.values(), since_oldest)
     return found
+
+
+def _list_days(
+    spans: Sequence[Span] | None, known: Sequence[date], by_day: Collection[date]
+) -> Sequence[date]:
+    """Return the days of a group's series: those on which it was observed, or had an incident.
+
+    A group without periodic samples may be quiet behind its last record, until it has vanished.
+    """
+    if not spans or not known:
+        return known
+    last = spans[-1]
+    if not last.is_sampled and known[-1] - last.last < _MIN_VANISHED:
+        spans = [*spans[:-1], last._replace(last=known[-1])]
+    return [
+        day
+        for day in known
+        if day in by_day or any(each.first <= day <= each.last for each in spans)
+    ]
+
+
+def _sum_groups(groups: Iterable[Series], known: Sequence[date]) -> Series:
+    """Return the sum of all groups; on days of its absence a group counts with its mean."""
+    counts: dict[date, float] = defaultdict(float)
+    lost: dict[date, float] = defaultdict(float)
+    for each in groups:
+        own = {*each.days, *each.counts}
+        away = [day for day in known if day not in own]
+        for sums, values in ((counts, each.counts), (lost, each.lost_s)):
+            for day, value in values.items():
+                sums[day] += value
+            for day in away:
+                sums[day] += sum(values.values()) / len(own)
+    return Series(known, counts, lost)
 
 
 def count_testable(series: Mapping[_Key, Series]) -> int:
@@ -237,39 +290,47 @@ def _spell_change(name: str, text: str) -> str:
     return f"new {name}: {came}" if came != text else f"{name} {text}"
 
 
-def find_extents(rows: Rows, by: str) -> dict[_Subject, tuple[date, date]]:
-    """Return the first and the last observed day of each group."""
-    found: dict[_Subject, tuple[date, date]] = {}
-    for row in rows:
+def find_observed(rows: Rows, by: str) -> dict[_Subject, list[Span]]:
+    """Return the days on which each group was observed, in order.
+
+    ``times`` of a row is the number of consecutive days. Between two days of events alone, without
+    periodic samples, a group was quiet.
+    """
+    found: dict[_Subject, list[Span]] = defaultdict(list)
+    for row in sorted(rows, key=lambda each: each["day"]):
         if row["what"] == "observed" and row[by] is not None:
-            first, last = found.get(_subject(row, by), (row["day"], row["day"]))
-            found[_subject(row, by)] = (min(first, row["day"]), max(last, row["day"]))
-    return found
+            last = row["day"] + timedelta(days=row["times"] - 1)
+            _extend(found[_subject(row, by)], Span(row["day"], last, row["kind"] is None))
+    return dict(found)
+
+
+def _extend(spans: list[Span], span: Span) -> None:
+    """Add a span to those before it, or merge it with the last one."""
+    before = spans[-1] if spans else None
+    is_quiet = before is not None and not (before.is_sampled or span.is_sampled)
+    if before is None or not (is_quiet or span.first - before.last <= timedelta(days=1)):
+        spans.append(span)
+        return
+    ends = [each for each in (before, span) if each.last == max(before.last, span.last)]
+    spans[-1] = Span(before.first, ends[0].last, any(each.is_sampled for each in ends))
 
 
 def _comings_and_goings(
-    seen: Mapping[_Subject, tuple[date, date]], known: Sequence[date], period: Period
+    seen: Mapping[_Subject, tuple[date, date]],
+    known: Sequence[date],
+    period: Period,
+    series: Mapping[_Subject | None, Series],
 ) -> Iterable[News]:
-    for (cluster, name), (first, last) in sorted(seen.items(), key=str):
+    """Yield the groups that came or went, with the rates that they have or had."""
+    for key, (first, last) in sorted(seen.items(), key=str):
+        (cluster, name), own = key, series.get(key)
         given: dict[str, Any] = {"cluster": cluster, "name": name, "kind": None, "plan": ""}
+        rate = own.rate if own is not None else 0.0
+        lost_s = own.lost_a_day(own.days) if own is not None else 0.0
         if first >= period.first and any(day < first for day in known):
-            yield News(what=NEW, since=first, **given)
+            yield News(what=NEW, since=first, after=rate, lost_after_s=lost_s, **given)
         if last >= period.first and period.last - last >= _MIN_VANISHED:
-            yield News(what=VANISHED, since=last, **given)
-
-
-def _near_comings(
-    seen: Mapping[_Subject, tuple[date, date]], known: Sequence[date], since: date
-) -> list[str]:
-    """Return the groups that came or went around a day: the sum of all changes with them."""
-    found = []
-    for (_, name), (first, last) in sorted(seen.items()):
-        if known[0] < first and -_BEFORE <= first - since <= _AFTER:
-            found.append(f"{name or '(no name)'} is new")
-        if known[-1] - last >= _MIN_VANISHED and -_BEFORE <= last - since <= _AFTER:
-            found.append(f"{name or '(no name)'} vanished")
-    more = len(found) - _COMINGS_SHOWN
-    return [*found[:_COMINGS_SHOWN], *([f"{more} more came or went"] if more > 0 else [])]
+            yield News(what=VANISHED, since=last, before=rate, lost_before_s=lost_s, **given)
 
 
 def _subject(row: Row, by: str) -> _Subject:

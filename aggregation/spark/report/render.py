@@ -7,7 +7,7 @@ characters are shown by number. The Parquet file keeps the original.
 import csv
 import os
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,7 @@ def _write_tables(rows: Rows, schema: pa.Schema, stem: Path) -> None:
 
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     if isinstance(value, str):
         text = printable(value)
         return f"'{text}" if value.startswith(_FORMULA) else text

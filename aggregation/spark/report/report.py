@@ -3,17 +3,19 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
+from functools import partial
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from aggregation.spark.report import COMPARE, SECTIONS, headline
-from aggregation.spark.report.compare import compare_rates, find_absent
+from aggregation.spark.report.compare import compare_rates, count_observed
 from aggregation.spark.report.context import ReportContext
 from aggregation.spark.report.headline import Direction, Figure, Sentence
-from aggregation.spark.report.news import News, find_extents, find_news, news_rows
+from aggregation.spark.report.news import News, find_news, find_observed, news_rows
 from aggregation.spark.report.objectives import Objective, objective_rows
 from aggregation.spark.report.proposals import (
     CHANGES,
@@ -64,7 +66,8 @@ class Report:
     @property
     def results(self) -> list[Sentence]:
         """The most important results, each with the section of its rows."""
-        return headline.sentences(self.tables, self.period, self.news, self.days_without)
+        tables, news = self.tables, self.news
+        return headline.sentences(tables, self.period, self.by, news, self.days_without)
 
     @property
     def sentences(self) -> list[str]:
@@ -135,16 +138,18 @@ def build_report(
     sections = sections_of(context)
     with small_queries(context.spark), ThreadPoolExecutor(_AT_ONCE) as pool:
         frames = [context.run(section) for section in sections]
-        for section, rows in zip(sections, pool.map(_collect, frames), strict=True):
+        found = pool.map(partial(_collect, zone=ZoneInfo(context.zone)), frames)
+        for section, rows in zip(sections, found, strict=True):
             tables[section.name] = rows
             notify(f"{len(tables)}/{len(sections)} {section.title}")
     schemas = {s.name: to_arrow_schema(f.schema) for s, f in zip(sections, frames, strict=True)}
     if context.compared is not None:
         periods = context.period, context.compared
         days, days_before = (count_days(context.days, each) for each in periods)
-        absent = find_absent(find_extents(tables["daily"], context.by), *periods)
+        spans = find_observed(tables["daily"], context.by)
+        observed = count_observed(spans, context.days, *periods)
         rows = tables["compare"]
-        tables["compare"] = compare_rates(rows, days, days_before, context.by, absent)
+        tables["compare"] = compare_rates(rows, days, days_before, context.by, observed)
     news = find_news(tables["daily"], context.days, context.period, context.by)
     tables["news"] = news_rows(news, context.by)
     tables["slo"] = objective_rows(objectives, tables, context.period, context.by)
@@ -174,7 +179,7 @@ def _find_proposals(context: ReportContext, propose: Propose | None) -> Sequence
     if propose is None:
         return []
     with small_queries(context.spark):
-        rows = _collect(context.spark.sql(context.query(FACTS)))
+        rows = _collect(context.spark.sql(context.query(FACTS)), ZoneInfo(context.zone))
     return propose(rows, context.period.days)
 
 
@@ -186,14 +191,14 @@ def sections_of(context: ReportContext) -> Sequence[Section]:
     return [first, second, COMPARE, *others]
 
 
-def _collect(frame: DataFrame) -> Rows:
-    return [_in_utc(row.asDict()) for row in frame.collect()]
+def _collect(frame: DataFrame, zone: ZoneInfo) -> Rows:
+    return [in_zone(row.asDict(), zone) for row in frame.collect()]
 
 
-def _in_utc(row: Row) -> Row:
-    """Add the zone to instants: pyspark collects naive ones in the machine's zone."""
+def in_zone(row: Row, zone: ZoneInfo) -> Row:
+    """Put instants into the report's zone: pyspark collects naive ones in the machine's zone."""
     return {
-        name: value.astimezone(UTC) if isinstance(value, datetime) else value
+        name: value.astimezone(zone) if isinstance(value, datetime) else value
         for name, value in row.items()
     }
 

@@ -37,7 +37,7 @@ class PreAggregation(StrEnum):
     GROUPS = "groups"
     """Sums of groups and members over all days."""
     DAILY = "daily"
-    """Incidents by day and group, when each group was first and last observed, and changes."""
+    """Incidents by day and group, the days on which each group was observed, and changes."""
     WORST = "worst"
     """Each group's worst day, and the sum of all others."""
     FLAPPING = "flapping"
@@ -86,7 +86,7 @@ def preaggregate(rows: DataFrame, month: date) -> DataFrame:
         _as_preaggregation(_together(rows, merged, _OF_GROUPS), PreAggregation.GROUPS.value),
         _as_preaggregation(_last_reasons(rows, merged), PreAggregation.GROUPS.value),
         _as_preaggregation(_together(rows, F.col("day"), _DAILY), PreAggregation.DAILY.value),
-        _as_preaggregation(_first_and_last(rows), PreAggregation.DAILY.value),
+        _as_preaggregation(_observed_spans(rows), PreAggregation.DAILY.value),
         _as_preaggregation(
             rows.where("what IN ('change', 'annotation')"), PreAggregation.DAILY.value
         ),
@@ -121,11 +121,14 @@ def _together(rows: DataFrame, day: Column, keys_of: Mapping[str, tuple[str, ...
     )
 
 
-def _first_and_last(rows: DataFrame) -> DataFrame:
-    """Return two rows for the time in which a group was observed."""
-    seen = rows.where("what = 'observed'").groupBy("what", *_OF_GROUP)
-    days = F.array_distinct(F.array(F.min("day"), F.max("day")))
-    return seen.agg(days.alias("days")).select("what", *_OF_GROUP, F.explode("days").alias("day"))
+def _observed_spans(rows: DataFrame) -> DataFrame:
+    """Return a row for consecutive days on which a group was observed; ``times`` counts them."""
+    keys = ("what", *_OF_GROUP, "kind")
+    days = rows.where("what = 'observed'").select("day", *keys).distinct()
+    number = F.row_number().over(Window.partitionBy(*keys).orderBy("day"))
+    # consecutive days are all as far from their number
+    spans = days.withColumn("span", F.date_sub("day", number)).groupBy(*keys, "span")
+    return spans.agg(F.min("day").alias("day"), F.count(F.lit(1)).alias("times")).drop("span")
 
 
 def _last_reasons(rows: DataFrame, day: Column) -> DataFrame:

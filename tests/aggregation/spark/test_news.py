@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aggregation.spark.report.headline import title
+from aggregation.spark.report.headline import sentences, title
 from aggregation.spark.report.news import Series, count_testable, find_news, what_changed
 from aggregation.spark.tables.period import Period
 from tests.aggregation.spark.test_change_points import poisson
@@ -34,7 +34,7 @@ def row(day: date, group: str | None, what: str = "incident", **fields: Any) -> 
 
 
 def observed(group: str, first: date = FIRST, last: date = DAYS[-1]) -> list[dict[str, Any]]:
-    return [row(day, group, "observed") for day in {first, last}]
+    return [row(first, group, "observed", times=(last - first).days + 1)]
 
 
 def fleet(rng: Random, groups: int, rate: float) -> list[dict[str, Any]]:
@@ -193,6 +193,61 @@ def test_day_without_records_is_no_day_of_a_series() -> None:
     assert find_news(rows, there, LAST_WEEKS, "group") == []
 
 
+def away(rng: Random, group: str, rates: list[float]) -> list[dict[str, Any]]:
+    """A group with a rate for each day, whose agent is away for up to three weeks and some days."""
+    start, length = rng.randrange(len(DAYS)), rng.randrange(22)
+    there = [not start <= n < start + length and rng.random() > 0.05 for n in range(len(DAYS))]
+    seen = [
+        row(day, group, "observed") for day, is_seen in zip(DAYS, there, strict=True) if is_seen
+    ]
+    counts = [
+        poisson(rng, rate) if is_seen else 0 for rate, is_seen in zip(rates, there, strict=True)
+    ]
+    return [*seen, *(row(day, group, times=n) for day, n in zip(DAYS, counts, strict=True) if n)]
+
+
+@pytest.mark.parametrize(("groups", "rate"), [(1, 6.0), (2, 3.0), (10, 0.5), (40, 0.2)])
+def test_absence_of_agents_is_no_news_in_95_percent_of_titles(groups: int, rate: float) -> None:
+    rng, told = Random(groups), 0
+    for _ in range(25):
+        rows = [each for n in range(groups) for each in away(rng, f"g{n}", [rate] * len(DAYS))]
+        news = find_news(rows, DAYS, LAST_WEEKS, "group")
+        told += any(each.what in {"rose", "fell"} for each in news)
+    assert told <= 2
+
+
+def test_doubled_rate_of_agents_that_are_away_at_times_is_told_within_a_week() -> None:
+    rng, found = Random(8), 0
+    for _ in range(20):
+        rates = [5.0] * 56 + [10.0] * 7
+        rows = [each for n in range(3) for each in away(rng, f"g{n}", rates)]
+        news = find_news(rows, DAYS, LAST_WEEKS, "group")
+        rose = [each for each in news if each.what == "rose"]
+        found += bool(rose) and abs((rose[0].since - DAYS[56]).days) <= 2
+    assert found >= 18
+
+
+def test_quiet_days_of_a_group_count() -> None:
+    """Samples show the group: its incidents have ended. Without samples, events show no absence."""
+    noisy = [row(day, "g", times=5) for day in DAYS[:50]]
+    for seen in (
+        observed("g"),
+        [
+            each | {"kind": "unknown"}
+            for each in (*observed("g", last=DAYS[49]), *observed("g", DAYS[-1]))
+        ],
+    ):
+        found = find_news([*seen, *noisy], DAYS, LAST_WEEKS, "group")
+        assert {(each.what, each.since) for each in found} == {("fell", DAYS[50])}
+
+
+def test_day_without_a_record_of_the_group_is_no_day_of_its_series() -> None:
+    there = [*DAYS[:40], *DAYS[50:]]
+    rows = [*observed("g", last=DAYS[39]), *observed("g", DAYS[50]), *observed("h")]
+    rows += [row(day, "g", times=5) for day in there]
+    assert find_news(rows, DAYS, LAST_WEEKS, "group") == []
+
+
 def test_planned_incidents_stand_apart() -> None:
     rows = [
         *observed("g"),
@@ -208,11 +263,26 @@ def test_nothing_is_no_news() -> None:
 
 @pytest.mark.parametrize("others", [0, 3])
 def test_group_that_went_is_no_better_one(others: int) -> None:
-    """Nobody mended it: days after its last record are no days of its series."""
+    """Nobody mended it, or its agent is away: days after its last record are none of its series."""
     rows = fleet(Random(5), others, 1.0) + observed("g", last=DAYS[44])
     rows += [row(day, "g", times=3) for day in DAYS[:45]]
     found = find_news(rows, DAYS, LAST_WEEKS, "group")
-    assert [(each.what, each.name) for each in found if each.name == "g"] == [
-        ("vanished group", "g")
-    ]
-    assert [each.then[0] for each in found if each.what == "fell"] == ["g vanished"]
+    assert [(each.what, each.name, each.before) for each in found] == [("vanished group", "g", 3.0)]
+
+
+@pytest.mark.parametrize("others", [1, 3])
+def test_group_that_came_makes_nothing_worse(others: int) -> None:
+    """It did not exist before, or no agent was beside it: the news names it with its rate."""
+    rows = fleet(Random(5), others, 1.0) + observed("g", DAYS[44])
+    rows += [row(day, "g", times=3) for day in DAYS[44:]]
+    found = find_news(rows, DAYS, LAST_WEEKS, "group")
+    assert [(each.what, each.name, each.after) for each in found] == [("new group", "g", 3.0)]
+    tables: dict[str, Any] = {
+        **{name: [] for name in ("durations", "share", "triggers", "storms", "quality")},
+        "trend": [{}, {}],
+        "groups": [GROUP | {"lost_s": 1.0}],
+        "kinds": [KIND | {"lost_s": 1.0, "unread_s": None, "unread_at_least": False}],
+    }
+    assert title(tables, LAST_WEEKS, "group", found).startswith("9 unplanned incidents and 0")
+    texts = [each.text for each in sentences(tables, LAST_WEEKS, "group", found)]
+    assert "1 group is new: eu/g with 3 unplanned incidents a day." in texts

@@ -7,6 +7,7 @@ from email import message_from_bytes
 from email.policy import default
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pyarrow as pa
@@ -21,7 +22,7 @@ from aggregation.spark.report.page import NO_NEWS, format_number, html_page
 from aggregation.spark.report.plot import format_seconds
 from aggregation.spark.report.proposals import CHANGES, CurvePoint, Proposal, change_rows
 from aggregation.spark.report.render import MAIL, Format, write_report
-from aggregation.spark.report.report import Report
+from aggregation.spark.report.report import Report, in_zone
 from aggregation.spark.report.texts import describe_objective, json_text, mail, markdown
 from aggregation.spark.tables.period import Period
 from tests.browser import TELEPHONE_PX
@@ -398,6 +399,24 @@ def test_markdown_leaves_out_agents_without_a_fault_and_names_the_rows_that_it_l
     assert "| 15 of 20 rows |" not in text
     assert "\n\n15 of 20 rows\n\n" in text
     assert "No fault was found in the records of any agent." in text
+
+
+def test_times_are_of_the_reports_zone_and_those_of_data_of_utc(tmp_path: Path) -> None:
+    """A minute before midnight UTC is another day in Berlin, as in the report's days."""
+    found = report(zone="Europe/Berlin")
+    at = datetime(2026, 3, 12, 23, 59, tzinfo=UTC)
+    row = in_zone(found.tables["incidents"][0] | {"started_at": at}, ZoneInfo("Europe/Berlin"))
+    local = replace(found, tables={**found.tables, "incidents": [row]})
+    assert "2026-03-13 00:59:00" in html_page(local)
+    assert "2026-03-13 00:59:00" in markdown(local)
+    assert "2026-03-12T23:59:00.000000Z" in json_text(local)
+    schema = pa.schema([("started_at", pa.timestamp("us", tz="UTC"))])
+    write_report(replace(local, schemas={**local.schemas, "incidents": schema}), tmp_path)
+    assert (tmp_path / "incidents.csv").read_text().split() == [
+        "started_at",
+        "2026-03-12T23:59:00.000000Z",
+    ]
+    assert pq.read_table(tmp_path / "incidents.parquet").to_pylist() == [{"started_at": at}]
 
 
 def test_text_of_clients_is_never_markup(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from aggregation.spark.report.compare import compare_rates, find_absent
-from aggregation.spark.report.news import find_extents
+from aggregation.spark.report.compare import compare_rates, count_observed
+from aggregation.spark.report.news import Span, find_observed
 from aggregation.spark.report.objectives import Objective, find_unused, objective_rows
 from aggregation.spark.report.report import count_days
 from aggregation.spark.report.rules import parse_rule
@@ -119,6 +119,8 @@ def test_group_without_an_incident_keeps_its_budget() -> None:
 
 
 ROW: dict[str, Any] = {
+    "cluster": "eu",
+    "group": "a",
     "rebalances": 105,
     "rebalances_before": 154,
     "unplanned": 0,
@@ -162,21 +164,35 @@ def test_group_that_one_period_has_not_observed_is_no_zero(
 ) -> None:
     period = Period(date(2026, 3, 8), date(2026, 3, 14))
     own = {"cluster": "eu", "group": "g"}
-    seen = [own | {"what": "observed", "day": day} for day in (first, last)]
-    absent = find_absent(find_extents(seen, "group"), period, period.before)
-    (row,) = compare_rates([ROW | own | {"unplanned": 40}], 7, 7, absent=absent)
+    row = own | {"what": "observed", "kind": None, "day": first, "times": (last - first).days + 1}
+    observed = count_observed(find_observed([row], "group"), MARCH, period, period.before)
+    (row,) = compare_rates([ROW | own | {"unplanned": 40}], 7, 7, observed=observed)
     assert (row["is_significant"], row["change"] is not None) == (is_known or None, is_known)
+
+
+MARCH = [date(2026, 3, day) for day in range(1, 32)]
+
+
+def test_group_is_compared_over_the_days_on_which_it_was_observed() -> None:
+    """It came on the last day of the period before, or its agent was away until then."""
+    period, own = Period(date(2026, 3, 8), date(2026, 3, 14)), {"cluster": "eu", "group": "g"}
+    seen = {("eu", "g"): [Span(date(2026, 3, 7), date(2026, 3, 14), is_sampled=True)]}
+    observed = count_observed(seen, MARCH, period, period.before)
+    given = {"unplanned": 21, "unplanned_before": 3, "rebalances": 21, "rebalances_before": 3}
+    (row,) = compare_rates([ROW | own | given], 7, 7, observed=observed)
+    assert (row["change"], row["is_significant"]) == (pytest.approx(0.0), False)
+    assert (row["observed_days"], row["observed_days_before"]) == (7, 1)
 
 
 def test_group_of_days_that_are_not_known_is_compared() -> None:
     """The days behind a period are not read, and those long before it neither."""
     period = Period(date(2026, 3, 8), date(2026, 3, 14))
-    seen = {("eu", "g"): (date(2026, 3, 9), date(2026, 3, 14))}
+    seen = {("eu", "g"): [Span(date(2026, 3, 9), date(2026, 3, 14), is_sampled=True)]}
     for other in (
         Period(date(2026, 4, 1), date(2026, 4, 7)),
         Period(date(2025, 1, 1), date(2025, 1, 7)),
     ):
-        assert not find_absent(seen, period, other)
+        assert not count_observed(seen, MARCH, period, other)
 
 
 def test_days_of_a_comparison_are_those_with_records() -> None:
