@@ -28,7 +28,7 @@ from typing import NamedTuple
 from aggregation.incidents.attributes import Attributes, Ownership
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
-from aggregation.incidents.readers import GONE_S, Readers, Span
+from aggregation.incidents.readers import GONE_S, LivingSpan, Readers
 from aggregation.incidents.unseen_takers import CompleteRebalances, IdleSpan
 from aggregation.rebalances.departures import STOP_S
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
@@ -98,7 +98,7 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
     changes = _list_changes(attributes, exits, _returns(drafts, attributes))
     gaps = _gaps(changes, exits, _list_targets(drafts))
     complete = CompleteRebalances(drafts, attributes, [*_idle_spans(exits, drafts)])
-    ends = _LongGaps(changes, [Span(each[0], each[1]) for each in spans], now)
+    ends = _LongGaps(changes, [LivingSpan(each[0], each[1]) for each in spans], now)
     for gap in map(ends.limit, _end_by_unseen(gaps, complete)):
         if gap is None:
             continue
@@ -391,7 +391,7 @@ class _LongGaps:
     def __init__(
         self,
         changes: Iterable[tuple[float, Ownership | _Exit]],
-        rounds: Iterable[Span],
+        rounds: Iterable[LivingSpan],
         now: float,
     ) -> None:
         self._changes, self._rounds, self._now = changes, rounds, now

@@ -20,7 +20,7 @@ GONE_S = 600.0
 """A group without members for longer has ended: its unread partitions cost nothing."""
 
 
-class Span(NamedTuple):
+class LivingSpan(NamedTuple):
     """A span of time, in Unix seconds."""
 
     since: float
@@ -30,7 +30,9 @@ class Span(NamedTuple):
 class Readers:
     """Owners of a group's partitions over time."""
 
-    def __init__(self, changes: Iterable[Ownership], rounds: Iterable[Span], now: float) -> None:
+    def __init__(
+        self, changes: Iterable[Ownership], rounds: Iterable[LivingSpan], now: float
+    ) -> None:
         """Read the changes of all members, in the order of time, and the spans of rebalances."""
         owned: dict[_Key, frozenset[str]] = {}
         members: dict[str, set[_Key]] = defaultdict(set)
@@ -47,7 +49,9 @@ class Readers:
             of_group.append((at, len(owners)))
         ends = [*(at for at, _ in of_group[1:]), inf]
         lives = [
-            Span(at, until) for (at, number), until in zip(of_group, ends, strict=False) if number
+            LivingSpan(at, until)
+            for (at, number), until in zip(of_group, ends, strict=False)
+            if number
         ]
         self._gone = [*_find_gone([*lives, *rounds], now)]
 
@@ -74,12 +78,12 @@ def _set(members: set[_Key], member: _Key, *, is_in: bool) -> None:
     (members.add if is_in else members.discard)(member)
 
 
-def _find_gone(lives: Iterable[Span], now: float) -> Iterator[Span]:
+def _find_gone(lives: Iterable[LivingSpan], now: float) -> Iterator[LivingSpan]:
     """Yield the spans of more than `GONE_S` in which no member had partitions or rebalanced."""
     until = -inf
     for each in sorted(lives):
         if each.since - until > GONE_S:
-            yield Span(until, each.since)
+            yield LivingSpan(until, each.since)
         until = max(until, each.until)
     if now - until > GONE_S:
-        yield Span(until, inf)
+        yield LivingSpan(until, inf)

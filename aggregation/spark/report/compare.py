@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 
 from aggregation.spark.report.daily import HISTORY_DAYS
-from aggregation.spark.report.news import Span
+from aggregation.spark.report.news import ObservedSpan
 from aggregation.spark.report.section import Row, Rows, Section, no_chart
 from aggregation.spark.report.significance import LEVEL, is_change
 from aggregation.spark.rollups.preaggregations import PreAggregation
@@ -42,7 +42,10 @@ _Subject = tuple[str, str]
 
 
 def count_observed(
-    seen: Mapping[_Subject, Sequence[Span]], days: Sequence[date], period: Period, other: Period
+    seen: Mapping[_Subject, Sequence[ObservedSpan]],
+    days: Sequence[date],
+    period: Period,
+    other: Period,
 ) -> dict[_Subject, tuple[int, int]]:
     """Return the number of days on which each group was observed, in both periods.
 
@@ -58,7 +61,7 @@ def count_observed(
     }
 
 
-def _count(spans: Sequence[Span], days: Iterable[date]) -> int:
+def _count(spans: Sequence[ObservedSpan], days: Iterable[date]) -> int:
     return sum(1 for day in days if any(each.first <= day <= each.last for each in spans))
 
 

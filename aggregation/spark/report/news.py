@@ -42,7 +42,7 @@ _ALL_OF_GROUP = (None, "unplanned")
 """Kind and plan of the sum of all unplanned incidents."""
 
 
-class Span(NamedTuple):
+class ObservedSpan(NamedTuple):
     """Consecutive days on which a group was observed, or was quiet."""
 
     first: date
@@ -137,7 +137,7 @@ _Key = tuple[_Subject | None, str | None, str]
 
 
 def _series(
-    rows: Rows, known: Sequence[date], seen: Mapping[_Subject, Sequence[Span]], by: str
+    rows: Rows, known: Sequence[date], seen: Mapping[_Subject, Sequence[ObservedSpan]], by: str
 ) -> dict[_Key, Series]:
     """Return the series of all groups together, of each group, and of each group and kind."""
     counts: dict[_Key, Counter[date]] = defaultdict(Counter)
@@ -167,7 +167,7 @@ def _series(
 
 
 def _list_days(
-    spans: Sequence[Span] | None, known: Sequence[date], by_day: Collection[date]
+    spans: Sequence[ObservedSpan] | None, known: Sequence[date], by_day: Collection[date]
 ) -> Sequence[date]:
     """Return the days of a group's series: those on which it was observed, or had an incident.
 
@@ -290,21 +290,21 @@ def _spell_change(name: str, text: str) -> str:
     return f"new {name}: {came}" if came != text else f"{name} {text}"
 
 
-def find_observed(rows: Rows, by: str) -> dict[_Subject, list[Span]]:
+def find_observed(rows: Rows, by: str) -> dict[_Subject, list[ObservedSpan]]:
     """Return the days on which each group was observed, in order.
 
     ``times`` of a row is the number of consecutive days. Between two days of events alone, without
     periodic samples, a group was quiet.
     """
-    found: dict[_Subject, list[Span]] = defaultdict(list)
+    found: dict[_Subject, list[ObservedSpan]] = defaultdict(list)
     for row in sorted(rows, key=lambda each: each["day"]):
         if row["what"] == "observed" and row[by] is not None:
             last = row["day"] + timedelta(days=row["times"] - 1)
-            _extend(found[_subject(row, by)], Span(row["day"], last, row["kind"] is None))
+            _extend(found[_subject(row, by)], ObservedSpan(row["day"], last, row["kind"] is None))
     return dict(found)
 
 
-def _extend(spans: list[Span], span: Span) -> None:
+def _extend(spans: list[ObservedSpan], span: ObservedSpan) -> None:
     """Add a span to those before it, or merge it with the last one."""
     before = spans[-1] if spans else None
     is_quiet = before is not None and not (before.is_sampled or span.is_sampled)
@@ -312,7 +312,7 @@ def _extend(spans: list[Span], span: Span) -> None:
         spans.append(span)
         return
     ends = [each for each in (before, span) if each.last == max(before.last, span.last)]
-    spans[-1] = Span(before.first, ends[0].last, any(each.is_sampled for each in ends))
+    spans[-1] = ObservedSpan(before.first, ends[0].last, any(each.is_sampled for each in ends))
 
 
 def _comings_and_goings(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aggregation.spark.report.compare import compare_rates, count_observed
-from aggregation.spark.report.news import Span, find_observed
+from aggregation.spark.report.news import ObservedSpan, find_observed
 from aggregation.spark.report.objectives import Objective, find_unused, objective_rows
 from aggregation.spark.report.report import count_days
 from aggregation.spark.report.rules import parse_rule
@@ -176,7 +176,7 @@ MARCH = [date(2026, 3, day) for day in range(1, 32)]
 def test_group_is_compared_over_the_days_on_which_it_was_observed() -> None:
     """It came on the last day of the period before, or its agent was away until then."""
     period, own = Period(date(2026, 3, 8), date(2026, 3, 14)), {"cluster": "eu", "group": "g"}
-    seen = {("eu", "g"): [Span(date(2026, 3, 7), date(2026, 3, 14), is_sampled=True)]}
+    seen = {("eu", "g"): [ObservedSpan(date(2026, 3, 7), date(2026, 3, 14), is_sampled=True)]}
     observed = count_observed(seen, MARCH, period, period.before)
     given = {"unplanned": 21, "unplanned_before": 3, "rebalances": 21, "rebalances_before": 3}
     (row,) = compare_rates([ROW | own | given], 7, 7, observed=observed)
@@ -187,7 +187,7 @@ def test_group_is_compared_over_the_days_on_which_it_was_observed() -> None:
 def test_group_of_days_that_are_not_known_is_compared() -> None:
     """The days behind a period are not read, and those long before it neither."""
     period = Period(date(2026, 3, 8), date(2026, 3, 14))
-    seen = {("eu", "g"): [Span(date(2026, 3, 9), date(2026, 3, 14), is_sampled=True)]}
+    seen = {("eu", "g"): [ObservedSpan(date(2026, 3, 9), date(2026, 3, 14), is_sampled=True)]}
     for other in (
         Period(date(2026, 4, 1), date(2026, 4, 7)),
         Period(date(2025, 1, 1), date(2025, 1, 7)),
