@@ -170,6 +170,32 @@ def test_partitions_of_weeks_ago_cost_when_their_owner_leaves() -> None:
     assert found[-1].cost.unread_partition_seconds == pytest.approx(9.0)
 
 
+@pytest.mark.parametrize("midnight_s", [200.0, 900.0, 5_000.0])
+@pytest.mark.parametrize("code", [S.DROPPED_GROUP, S.UNKNOWN_MEMBER])
+def test_topic_of_an_only_reader_costs_as_on_one_day(code: S, midnight_s: float) -> None:
+    """It is out for 24 minutes, and the others go on: by days as in one analysis."""
+    members = trio()
+    stuck, *others = members
+    at = START_AT + DAY_S - midnight_s
+    rebalance(members, START_AT + 100, S.SUBSCRIPTION_CHANGED, 3.0)
+    owned(stuck, START_AT + 103, "u:0")
+    for n, member in enumerate(others):
+        owned(member, START_AT + 103, f"t:{n}")
+    stuck.move(at, code, "it went")
+    for since in (at + 1, at + 1_440):
+        for member in others:
+            member.move(since, S.COORDINATOR_REQUESTED)
+            member.settle(since + 2)
+    stuck.generation = others[0].generation - 1
+    stuck.settle(at + 1_442)
+    owned(stuck, at + 1_442, "u:0")
+    records = [*alive(others, 3), *stuck.written]
+    whole = analyze(records).incidents[-1]
+    found = by_days(records)[-1]
+    assert (found.kind, found.cost) == (whole.kind, whole.cost)
+    assert found.cost.unread_partition_seconds == pytest.approx(1_442.0)
+
+
 @pytest.mark.parametrize("before_s", [0.0, 0.003])
 def test_partitions_of_a_rollout_over_midnight_cost_as_on_one_day(before_s: float) -> None:
     """The first pod gave its partitions up before it left, and had them for weeks."""
