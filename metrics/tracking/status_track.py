@@ -4,6 +4,7 @@ A track has no rules: its caller decides each move. Recorded times never run bac
 a clock that steps back moves nothing into the past.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -65,7 +66,12 @@ class Track(
     msgspec.Struct,
     kw_only=True,
     omit_defaults=True,
-    rename={"origin": "stream", "peak_window": "steps", "event_names": "named"},
+    rename={
+        "origin": "stream",
+        "peak_window": "steps",
+        "event_counts": "counted",
+        "event_names": "named",
+    },
 ):
     """State of one consumer or Streams instance. Instants are Unix seconds.
 
@@ -138,8 +144,10 @@ class Track(
     """Seconds that the last reporter's stamps are ahead of its times; ids use the stamps."""
     event_ts: str = ""
     """The clock of ids: `last_at` without periodic samples, as another run may not have these."""
+    event_counts: dict[str, int] = msgspec.field(default_factory=dict)
+    """Events with ids at ``event_ts``, replaced like `seconds`: equal ones get ordinals."""
     event_names: tuple[str, ...] = ()
-    """Events with ids at ``event_ts``: equal ones get ordinals."""
+    """Those of an older release's checkpoint, each as often as it was."""
 
     @property
     def group_key(self) -> GroupKey:
@@ -155,7 +163,8 @@ class Track(
         self.moved, self.ended = _share_origin(self.moved), _share_origin(self.ended)
         self.rebalances = _intern_counts(tuple(self.rebalances.items()))
         self.transitions = _intern_counts(tuple(self.transitions.items()))
-        self.event_names = tuple(map(intern, self.event_names))
+        counts = Counter(self.event_names) or self.event_counts
+        self.event_counts, self.event_names = _intern_events(tuple(counts.items())), ()
 
     def set_reporter(
         self, source: SourceKind, stream: str, at: float, shift_s: float = 0.0
@@ -293,11 +302,11 @@ class Track(
         if kind is SampleKind.SAMPLE:
             return digest(self.scope, *self.key, kind, ts, to)
         if ts > self.event_ts:
-            self.event_ts, self.event_names = ts, ()
+            self.event_ts, self.event_counts = ts, {}
         base = digest(self.scope, *self.key, kind, self.event_ts, from_, to)
-        event = intern(f"{kind} {from_} {to}")  # the same few texts for every member
-        ordinal = self.event_names.count(event)
-        self.event_names += (event,)
+        event = f"{kind} {from_} {to}"
+        ordinal = self.event_counts.get(event, 0)
+        self.event_counts = _intern_events(tuple({**self.event_counts, event: ordinal + 1}.items()))
         return digest(base, ordinal)
 
     def _format_joined_at(self, outcome: Outcome | None) -> str | None:
@@ -340,4 +349,10 @@ def _one_more(counts: _Counts, of: RebalanceStatus) -> _Counts:
 @lru_cache(maxsize=1000)
 def _intern_counts(items: tuple[tuple[RebalanceStatus, int], ...]) -> _Counts:
     """Return one shared dict for equal counts: most members begin alike."""
+    return dict(items)
+
+
+@lru_cache(maxsize=1000)
+def _intern_events(items: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    """Return one shared dict for equal counts: most events are alone at their instant."""
     return dict(items)

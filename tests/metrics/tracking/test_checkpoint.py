@@ -62,6 +62,29 @@ class TestRestart:
 
         assert restarted(tracker).state() == tracker.state()
 
+    def test_events_of_one_instant_take_no_room(self) -> None:
+        """A log without times has one for all its lines; each name that was kept took ten bytes."""
+        few, many = Tracker(CONFIG), Tracker(CONFIG)
+        run(few, *[raised(1, 10.0), synced(10.0)] * 20)
+        samples = run(many, *[raised(1, 10.0), synced(10.0)] * 1000)
+
+        assert len({each.id for each in samples}) == 2000
+        few_bytes, many_bytes = (len(msgspec.json.encode(each.state())) for each in (few, many))
+        assert many_bytes < few_bytes + 100
+
+    def test_events_of_one_instant_in_an_older_releases_state(self) -> None:
+        """It held each event's name as often as it was."""
+        before, signals = Tracker(CONFIG), [raised(1, 10.0), synced(10.0)]
+        run(before, *signals * 2)
+        state = msgspec.to_builtins(before.state())
+        (consumer,) = state["consumers"]
+        counts = consumer["track"].pop("counted")
+        consumer["track"]["named"] = list(Counter(counts).elements())
+
+        after = Tracker(CONFIG, state=msgspec.convert(state, type=TrackerState))
+
+        assert run(after, *signals) == run(before, *signals)
+
     def test_members_of_a_stream_end_in_the_same_order(self) -> None:
         """The member that was reported last is last in a checkpoint's state."""
         before, other = Tracker(CONFIG), replace(C1, client_id="c2")
