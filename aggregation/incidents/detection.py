@@ -368,7 +368,8 @@ class GroupHistory:
             return last
         if is_more:
             return last
-        gone = find_static_leave(self.members.away.values(), rebalance, self.attributes)
+        recent = self.members.find_recent(rebalance.round.started_at)
+        gone = find_static_leave(recent, rebalance, self.attributes)
         return None if gone is None else gone.draft
 
     def _begin(self, rebalance: ExplainedRebalance, roots: Sequence[Cause]) -> Draft:
@@ -433,7 +434,7 @@ class GroupHistory:
         gone = {c.member: MemberDeparture(member=c.member, how=DepartureMode.REMOVED, at=c.at)
                 for c in causes if c.kind is IncidentKind.REMOVED_BY_ADMIN}  # fmt: skip
         new = {c.member.key for c in causes if c.kind is IncidentKind.MEMBER_JOINED}
-        new -= self.members.present.keys() | self.members.away.keys()
+        new = {key for key in new if not self.members.is_known(key)}
         over = {cause.member.key for cause in returns if self.members.ends_absence(cause)}
         for went in rebalance.departures:
             key = went.member.key
@@ -463,13 +464,14 @@ class GroupHistory:
         draft.depart(departure)
         self.restarts.add_step(departure, draft)
         if departure.returned_at is None:
-            self.members.away[departure.member.key] = AwayMember(
+            away = AwayMember(
                 member=departure.member,
                 how=departure.how,
                 at=departure.at,
                 draft=draft,
                 is_closed=departure.closed_at is not None,
             )
+            self.members.add_away(away)
         self.restarts.find_loop(departure.member, departure.at)
 
     def _bring_back_at_once(self, rebalance: ExplainedRebalance) -> None:

@@ -5,8 +5,8 @@ member is away until it returns, or until a successor takes its place
 (`aggregation.incidents.places`).
 """
 
-from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from aggregation.incidents.causes import Cause
@@ -74,6 +74,25 @@ class Presence:
     """The last member id of each member."""
     replaced: set[tuple[str, ...]] = field(default_factory=set)
     """Members that took a departed member's place in this rebalance."""
+    _departed: deque[tuple[float, tuple[str, ...]]] = field(default_factory=deque)
+    """Times (Unix seconds) and members of the last departures: in a long history few are near."""
+
+    def add_away(self, away: AwayMember) -> None:
+        """Add a departed member that has not returned."""
+        self.away[away.member.key] = away
+        self._departed.append((away.at, away.member.key))
+
+    def find_recent(self, at: float) -> Iterator[AwayMember]:
+        """Yield the members that left within `RETURN_S` before Unix seconds ``at``, and are away.
+
+        The times of successive calls may run back by as much.
+        """
+        while self._departed and self._departed[0][0] < at - 2 * RETURN_S:
+            self._departed.popleft()
+        for left_at, key in self._departed:
+            away = self.away.get(key)
+            if away is not None and away.at == left_at >= at - RETURN_S:
+                yield away
 
     def update(self, rebalance: ExplainedRebalance) -> None:
         """Update the present members by the departures, arrivals and ends of a rebalance."""
@@ -112,7 +131,6 @@ class Presence:
         They are joins of the members ``among`` these keys, of known members with another id, or,
         if ``among`` is None, of unknown members.
         """
-        known = {*self.present, *self.away}
         gone = {segment.member.key for segment in rebalance.round.consumers if segment.is_exit}
         return [
             Cause(
@@ -127,11 +145,15 @@ class Presence:
             and not segment.steps
             and segment.member.key not in gone  # its own return
             and (
-                segment.member.key not in known
+                not self.is_known(segment.member.key)
                 if among is None
                 else segment.member.key in among or self._has_new_id(segment)
             )
         ]
+
+    def is_known(self, key: tuple[str, ...]) -> bool:
+        """Check for a member that is present, or away."""
+        return key in self.present or key in self.away
 
     def _has_new_id(self, segment: Segment) -> bool:
         """Check that a member has another id than before: it is another process.
@@ -198,7 +220,7 @@ class Presence:
         if cause.member.key in self.present:
             return None
         is_shared = names.get(cause.member.client_id, 0) > 0
-        for away in self.away.values():
+        for away in self.find_recent(cause.at):
             in_time = away.at <= cause.at <= away.at + RESTART_S
             is_free = successors.get(away.member, cause.member) == cause.member
             if in_time and is_free and replaces(cause.member, away.member, is_shared=is_shared):

@@ -3,6 +3,7 @@
 Source: incidents.md 1a.3, 1a.4 and 2.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +39,7 @@ class RestartHistory:
     part: Callable[[Draft, tuple[str, ...]], Draft]
     """Split an incident, and return the part of one place; itself if it has no other place."""
     stops: Sequence[Stop] = ()
-    """Spans in which its last members left."""
+    """Spans in which its last members left, in order and apart."""
     steps: dict[tuple[str, ...], list[tuple[float, Draft]]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -55,10 +56,14 @@ class RestartHistory:
         place = place_key(departure.member)
         is_end = departure.how in _ENDS and not is_inferred_leave(draft.reason)
         if departure.how is DepartureMode.LEFT and departure.returned_at is None:
-            is_end &= not any(stop.since <= departure.at <= stop.until for stop in self.stops)
+            is_end &= not self._is_stopping(departure.at)
         if place not in self.gone_places and is_end:
             self.steps[place].append((departure.at, draft))
         self.gone_places.add(place)
+
+    def _is_stopping(self, at: float) -> bool:
+        number = bisect_right(self.stops, at, key=lambda stop: stop.since) - 1
+        return number >= 0 and at <= self.stops[number].until
 
     def note_arrival(self, member: MemberRef) -> None:
         """Note that a place is occupied again."""

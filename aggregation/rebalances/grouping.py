@@ -123,6 +123,8 @@ class _Island:
         island = self
         while island.merged_into is not None:
             island = island.merged_into
+        if island is not self:
+            self.merged_into = island
         return island
 
     @property
@@ -372,9 +374,12 @@ def _is_revoking(segment: Segment) -> bool:
 
 
 def _merge_spanned(closed: Sequence[Segment], index: _Islands) -> None:
-    """Merge generations that a member passed without an end between them."""
+    """Merge generations that a member passed without an end between them.
+
+    It passed none in an instant: a log without times has one time for all its generations.
+    """
     for segment in closed:
-        if not segment.generations:
+        if not segment.generations or segment.started_at == segment.ended_at:
             continue
         inside = list(index.within(segment.started_at, segment.ended_at))
         if not inside:
