@@ -3,9 +3,14 @@
 ``make faults`` rotates 1,000 times; ``FAULT_ROTATIONS`` sets how often.
 """
 
+import gzip
+import itertools
 import os
 import random
+import resource
+import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +157,61 @@ def test_nothing_that_a_file_has_kept_is_lost(tmp_path: Path, method: str) -> No
     assert len(read) == len(set(read))
     if method == "create":
         assert read == list(range(1, read[-1] + 1))
+
+
+_MANY = 120
+_SPARE = 40
+"""Descriptors that are left: fewer than there are rotated files."""
+
+
+@pytest.fixture
+def few_descriptors() -> Iterator[None]:
+    """Let this process open few more files than it has."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = {int(path.name) for path in Path("/proc/self/fd").iterdir()}
+    free = (number for number in itertools.count() if number not in used)
+    limit = next(itertools.islice(free, _SPARE, None))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _shift_all(path: Path, kept: int, method: str) -> None:
+    for number in range(kept, 0, -1):
+        path.with_name(f"{path.name}.{number}").rename(path.with_name(f"{path.name}.{number + 1}"))
+    first = path.with_name(f"{path.name}.1")
+    if method == "create":
+        path.rename(first)
+        path.touch()
+    elif method == "gzip":
+        first.write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+        path.touch()
+    else:
+        shutil.copyfile(path, first)
+        os.truncate(path, 0)
+
+
+@pytest.mark.parametrize("method", ["create", "gzip", "copytruncate"])
+@pytest.mark.parametrize("unread", [1, 60])
+@pytest.mark.usefixtures("few_descriptors")
+def test_a_rotated_set_of_more_files_than_descriptors_is_read_once(
+    tmp_path: Path, method: str, unread: int
+) -> None:
+    """Some are found at a look: one, or more than can be open."""
+    path, tail = tmp_path / "app.log", _Tail(tmp_path / "app.log")
+    for number in range(1, _MANY + 1):
+        with path.open("ab") as file:
+            file.write(f"line {number} of the load {'x' * 200}\n".encode())
+        if number == 1 or number % unread == 0:
+            while tail.read():
+                pass
+        _shift_all(path, number - 1, method)
+    path.write_bytes(f"line {_MANY + 1} of the load {'x' * 200}\n".encode())
+    read = _read_all(tail)
+    faults = tail.source.health.errors
+    tail.close()
+
+    assert read == list(range(1, _MANY + 2))
+    assert "unreadable" not in faults
+    assert "descriptors" not in faults

@@ -18,11 +18,13 @@ No timeout is involved.
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from sys import intern
 
+from agent.processes.descriptors import EXHAUSTED
 from agent.sources.lines.log_file import (
     FIRST_BLOCK_BYTES,
     NOTHING,
@@ -35,8 +37,15 @@ from agent.sources.lines.recordings import Order, Rotation, inner_rotation, rota
 
 Split = Callable[[Path], Rotation | None]
 """Splits a path as `rotation` does; None: it is no rotated file's."""
+Select = Callable[[Mapping[Path, int]], Sequence[Path]]
+"""Selects the files to read from those of a set, oldest first, with their inodes."""
 _TRIES = 5
 """To open a set between two rotations."""
+_OPEN_MAX = 16
+"""Files of a set that are open, and the path's own: the set is searched again at the end of each.
+
+A set may have more files than the process may have descriptors.
+"""
 _SETTLED_S = 1.0
 """A folder that changes a second time within this may keep its time of change."""
 
@@ -248,14 +257,7 @@ class Follower:
             self._reading.skip_to(self._reading.size)
 
     def _start_at_oldest(self, is_new: Callable[[OpenLog], bool]) -> None:
-        *older, current = self._open_set()
-        begin = len(older)
-        while begin and is_new(older[begin - 1]):
-            begin -= 1
-        self._before = _end_of_newest(older[:begin])
-        for log in older[:begin]:
-            log.close()
-        self._go_on([*older[begin:], current])
+        self._go_on(self._open_set(rotation, partial(self._select_new, is_new)))
         self._skip_old()
 
     @property
@@ -320,6 +322,9 @@ class Follower:
         except FileNotFoundError:  # in the middle of a rotation by rename
             found = False
             self._go_on(waiting)
+        except OSError:  # no descriptor is left: tried again
+            self._next = waiting
+            raise
         if found:
             for log in waiting:
                 log.close()
@@ -332,7 +337,7 @@ class Follower:
         If it was not, continue with the files ``otherwise``, or the path's own.
         """
         logs = [] if (own := self._open_own(place)) is None else [own]
-        logs = logs or self._open_set()
+        logs = logs or self._open_set(rotation, partial(self._select, place))
         at = _index(logs, place)
         if at is None:
             logs, at = self._search_inner(logs, place)
@@ -379,31 +384,55 @@ class Follower:
 
     def _search_inner(self, logs: list[OpenLog], place: Place) -> tuple[list[OpenLog], int | None]:
         """Search ``place`` in files such as ``app-1.log``: only if one has it, are they the set."""
-        inner = self._open_set(inner_rotation)
+        inner = self._open_set(inner_rotation, partial(self._select, place))
         at = _index(inner[:-1], place)
         for log in inner if at is None else logs:
             log.close()
         return (logs, None) if at is None else (inner, at)
 
-    def _open_set(self, split: Split = rotation) -> list[OpenLog]:
-        """Open the rotated set up to the path's own file, oldest first.
+    def _open_set(self, split: Split, select: Select) -> list[OpenLog]:
+        """Open the selected files of the rotated set, oldest first, and the path's own.
 
-        A rotation at the same time hides a file or shows it twice; then the set is opened again.
+        Those are `_OPEN_MAX` at most. A rotation at the same time hides a file or shows it twice;
+        then the set is opened again.
         """
         for left in reversed(range(_TRIES)):
             current, older, faults = OpenLog(self.path), list[OpenLog](), list[str]()
-            listed = _older(self.path, split)
-            for path in listed:
-                try:
-                    older.append(OpenLog(path))
-                except OSError:
-                    faults.append("unreadable")
-            if not left or (current.is_at(self.path) and _older(self.path, split) == listed):
-                break
-            for log in (*older, current):
-                log.close()
+            try:
+                listed = _older(self.path, split)
+                for path in select(listed)[:_OPEN_MAX]:
+                    try:
+                        older.append(OpenLog(path))
+                    except OSError as error:
+                        if error.errno in EXHAUSTED:
+                            raise
+                        faults.append("unreadable")
+                if not left or (current.is_at(self.path) and _older(self.path, split) == listed):
+                    break
+            except OSError:
+                _close([*older, current])
+                raise
+            _close([*older, current])
         self._faults += tuple(faults)
         return [*older, current]
+
+    def _select_new(
+        self, is_new: Callable[[OpenLog], bool], listed: Mapping[Path, int]
+    ) -> list[Path]:
+        """Return the new files of a set, and keep the end of the one before them."""
+        paths = list(listed)
+        begin = len(paths)
+        while begin and _is_selected(paths[begin - 1], is_new):
+            begin -= 1
+        self._before = _end_of_newest(paths[:begin])
+        return paths[begin:]
+
+    def _select(self, place: Place, listed: Mapping[Path, int]) -> list[Path]:
+        """Return the files of a set from that of ``place`` on, or from the file before it on."""
+        found = _list_from(listed, place)
+        if found is None and self._before is not None:
+            found = _list_from(listed, self._before) or list(listed)
+        return found or []
 
     def _block(self, now: float) -> Chunk | None:
         self.place_number += 1
@@ -497,13 +526,38 @@ def _is_ascending(numbered: Sequence[Path]) -> bool:
     return bool(ages) and ages[-1][0] and ages[0][1] > ages[-1][1]
 
 
-def _end_of_newest(older: Sequence[OpenLog]) -> Place | None:
-    """Return the end of the newest file that has bytes; None if it cannot be read."""
-    newest = next((log for log in reversed(older) if log.has_bytes), None)
+def _is_selected(path: Path, is_right: Callable[[OpenLog], bool]) -> bool:
+    """Return whether a file can be opened and is the right one."""
     try:
-        return NOTHING if newest is None else newest.end()
+        log = OpenLog(path)
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise
+        return False
+    found = is_right(log)
+    log.close()
+    return found
+
+
+def _end_of_newest(older: Sequence[Path]) -> Place | None:
+    """Return the end of the newest file that has bytes; None if it cannot be read."""
+    newest = next((path for path in reversed(older) if _is_selected(path, _has_bytes)), None)
+    if newest is None:
+        return NOTHING
+    try:
+        log = OpenLog(newest)
     except OSError:
         return None
+    try:
+        return log.end()
+    except OSError:
+        return None
+    finally:
+        log.close()
+
+
+def _has_bytes(log: OpenLog) -> bool:
+    return log.has_bytes
 
 
 def _after(logs: list[OpenLog], before: Place | None) -> list[OpenLog]:
@@ -527,6 +581,26 @@ def _find_inode(path: Path, place: Place) -> OpenLog | None:
                     return log
                 log.close()
     return None
+
+
+def _list_from(listed: Mapping[Path, int], place: Place) -> list[Path] | None:
+    """Return the files from that of ``place`` on, oldest first; None: it is not among them.
+
+    The newest are opened first, one at a time: nearly always it is one of these.
+    """
+    paths = list(listed)
+    if place == NOTHING:
+        return paths
+    same = [at for at, path in enumerate(paths) if listed[path] == place.inode]
+    for at in (*reversed(same), *reversed(range(len(paths)))):
+        if _is_selected(paths[at], lambda log: log.is_copy_of(place)):
+            return paths[at:]
+    return None
+
+
+def _close(logs: Iterable[OpenLog]) -> None:
+    for log in logs:
+        log.close()
 
 
 def _index(logs: list[OpenLog], place: Place) -> int | None:
