@@ -355,24 +355,45 @@ def _costs_as_much(one: Incident, other: Incident) -> bool:
     return abs(one.unread - other.unread) <= max(1.0, 0.25 * one.unread)
 
 
-def read_incidents(source: str, files: Sequence[Path], group: str, since: float) -> list[Incident]:
-    """Return the incidents that a source names."""
+def read_names(wire: Path) -> dict[str, str]:
+    """Return client ids by member id and instance id: a broker's log may show these alone."""
+    names: dict[str, str] = {}
+    for line in _replay("pcap", [wire]).splitlines():
+        record = json.loads(line)
+        for name in (record.get("member_id"), record.get("group_instance_id")):
+            if name and record["client_id"]:
+                names[name] = record["client_id"]
+    return names
+
+
+def _replay(source: str, files: Sequence[Path]) -> bytes:
     flags = ("--source", source, "--timezone", "UTC", "--signals")
     replay: list[str | Path] = [_CLI, "replay", *flags, *files]
-    records = subprocess.run(replay, capture_output=True, check=True)
+    return subprocess.run(replay, capture_output=True, check=True).stdout
+
+
+def read_incidents(
+    source: str,
+    files: Sequence[Path],
+    group: str,
+    since: float,
+    names: Mapping[str, str] | None = None,
+) -> list[Incident]:
+    """Return the incidents that a source names; ``names`` are client ids by other ids."""
     chosen = ("--from", "-", "--last", "1000", "--output", "json")
     explain: list[str | Path] = [_CLI, "explain", group, *chosen]
-    answer = subprocess.run(explain, input=records.stdout, capture_output=True, check=False)
+    records = _replay(source, files)
+    answer = subprocess.run(explain, input=records, capture_output=True, check=False)
     documents = [json.loads(line) for line in answer.stdout.splitlines()]
-    return [_read(each, since) for found in documents for each in found["incidents"]]
+    return [_read(each, since, names or {}) for found in documents for each in found["incidents"]]
 
 
-def _read(incident: Mapping[str, Any], since: float) -> Incident:
+def _read(incident: Mapping[str, Any], since: float, names: Mapping[str, str]) -> Incident:
     begin = datetime.fromisoformat(incident["started_at"]).timestamp()
-    names = {member["client_id"] or member["group_instance_id"] for member in incident["members"]}
+    own = {member["client_id"] or member["group_instance_id"] for member in incident["members"]}
     return Incident(
         kind=incident["kind"],
-        members=tuple(sorted({_THREAD.sub("", name) for name in names})),
+        members=tuple(sorted({_THREAD.sub("", names.get(name, name)) for name in own})),
         at=begin - since,
         rebalances=len(incident["rebalances"]),
         unread=incident["cost"]["unread_partition_seconds"],
@@ -430,8 +451,9 @@ def _print(group: RandomGroup, part: Path) -> None:
         "logs": logs,
         "broker_log": [part / "server.log"],
     }
+    names = read_names(wire)
     found = {
-        source: read_incidents(source, files, group.take.group, begin)
+        source: read_incidents(source, files, group.take.group, begin, names)
         for source, files in inputs.items()
     }
     for each in found["pcap"]:
