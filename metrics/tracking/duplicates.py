@@ -130,6 +130,13 @@ def has_later_cause(observations: Sequence[Observation], end: Observation) -> bo
     return any(o.name in _CAUSES and o.reporters[0] == end.reporters[0] for o in later)
 
 
+def has_confirmed_since(observations: Iterable[Observation], reporter: str, at: float) -> bool:
+    """Return True if a reporter has confirmed another one's cause after an instant."""
+    return any(
+        o.name in _CAUSES and o.at > at and reporter in o.reporters[1:] for o in observations
+    )
+
+
 def is_end_outstanding(
     observations: Iterable[Observation], reporter: str, begun_at: float, ended_at: float
 ) -> bool:

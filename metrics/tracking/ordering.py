@@ -11,6 +11,7 @@ from metrics.tracking.duplicates import (
     ENDS,
     SAME_EVENT_S,
     Observation,
+    has_confirmed_since,
     is_end_outstanding,
     reporter_name,
 )
@@ -80,15 +81,21 @@ def is_response_after_leave(track: Track, signal: Signal) -> bool:
     )
 
 
-def ends_own_rebalance(track: Track, signal: Signal, end: Observation) -> bool:
-    """Return True if a source ends its own episode, begun after the end that it seems to repeat."""
-    moved = track.moved
+def ends_own_rebalance(consumer: Consumer, signal: Signal, end: Observation) -> bool:
+    """Return True if a source ends its own episode, begun after the end that it seems to repeat.
+
+    It began the episode, or has confirmed another source's begin of it.
+    """
+    track, moved = consumer.track, consumer.track.moved
     return (
         end.name in ENDS
         and track.status is not NONE
         and moved is not None
-        and _is_by(moved, signal)
         and moved.at >= end.at
+        and (
+            _is_by(moved, signal)
+            or has_confirmed_since(consumer.observations, reporter_name(signal), end.at)
+        )
     )
 
 

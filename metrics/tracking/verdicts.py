@@ -172,8 +172,7 @@ class Case(NamedTuple):
         event = split_signal(self.signal)[:1]  # none, if it raises nothing
         originals = [find_duplicate(self.consumer.observations, o) for o in event]
         return any(
-            original is not None
-            and not ends_own_rebalance(self.consumer.track, self.signal, original)
+            original is not None and not ends_own_rebalance(self.consumer, self.signal, original)
             for original in originals
         )
 

@@ -435,6 +435,28 @@ class TestOnlyOneSaw:
 
         assert codes(run(tracker, raised(6, 12.003, LOG))) == [6]
 
+    def test_end_of_a_rebalance_that_its_source_confirmed_is_no_end_before_it(
+        self, tracker: Tracker
+    ) -> None:
+        """An epoch of the new protocols may have two ends, and a log alone shows the first one."""
+        given = [
+            *(seen_by(each) for each in (LOGS, WIRE)),
+            synced(10.0, 6, by=LOGS),
+            *(raised(1, 11.0, LOG), wire(SignalKind.RAISE, 11.001, 1)),
+            synced(11.05, 6, by=LOGS),
+            replace(synced(11.07, 6), gained=1),
+        ]
+
+        done = [
+            sample
+            for each in given
+            for sample in run(
+                tracker, replace(each, member=replace(each.member, group_type="streams"))
+            )
+        ]
+
+        assert [code for code in codes(done) if code is not None][-2:] == [1, 0]
+
     def test_wire_may_still_begin_the_next_round_with_it(self, tracker: Tracker) -> None:
         """The client has rejected the assignment, and joins again for that cause."""
         run(tracker, raised(1, 5.0, LOG), synced(6.0, 4, by=SourceKind.LOGS), synced(6.0, 4))
