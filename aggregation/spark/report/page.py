@@ -35,6 +35,8 @@ _INCIDENTS = "incidents"
 _ALL_INCIDENTS = "incidents.csv"
 _GROUPS = "groups"
 _ALL_GROUPS = "groups.csv"
+_SHOWN_AS = {"observed_days": "days", "observed_days_before": "days_before"}
+"""A group's own days, in the place of all days: a table has to fit a screen."""
 _BOUNDS = {"unread_s": "unread_at_least", "unplanned_unread_s": "unplanned_unread_at_least"}
 """Columns with a sum that may be a lower bound, and the columns that mark it."""
 
@@ -284,7 +286,8 @@ def visible_columns(row: Row) -> Row:
     own = row
     if named is not None:
         own = row | {named: subject(row) if row[named] is not None else None}
-    left_out = {*_BOUNDS.values(), *(() if named is None else ("cluster",))}
+    own = own | {shown: row[name] for name, shown in _SHOWN_AS.items() if name in row}
+    left_out = {*_BOUNDS.values(), *_SHOWN_AS, *(() if named is None else ("cluster",))}
     own = own | {
         name: AtLeast(row[name])
         for name, bound in _BOUNDS.items()

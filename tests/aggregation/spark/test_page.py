@@ -18,7 +18,7 @@ from aggregation.spark.report import SECTIONS
 from aggregation.spark.report.headline import Direction
 from aggregation.spark.report.history import dated_folder, write_index
 from aggregation.spark.report.news import News
-from aggregation.spark.report.page import NO_NEWS, format_number, html_page
+from aggregation.spark.report.page import NO_NEWS, format_number, html_page, visible_columns
 from aggregation.spark.report.plot import format_seconds
 from aggregation.spark.report.proposals import CHANGES, CurvePoint, Proposal, change_rows
 from aggregation.spark.report.render import MAIL, Format, write_report
@@ -417,6 +417,11 @@ def test_times_are_of_the_reports_zone_and_those_of_data_of_utc(tmp_path: Path) 
         "2026-03-12T23:59:00.000000Z",
     ]
     assert pq.read_table(tmp_path / "incidents.parquet").to_pylist() == [{"started_at": at}]
+
+
+def test_days_of_a_comparison_are_those_of_the_group() -> None:
+    row = {"days": 22, "days_before": 9, "observed_days": 7, "observed_days_before": 1}
+    assert visible_columns(row) == {"days": 7, "days_before": 1}
 
 
 def test_text_of_clients_is_never_markup(tmp_path: Path) -> None:
