@@ -614,15 +614,20 @@ def _is_new(segment: Segment) -> bool:
     return [step.code for step in segment.steps[:1]] == [RebalanceStatus.NEW_MEMBER]
 
 
+def _is_same_instance(one: Segment, other: Segment) -> bool:
+    """Check for two threads of one Streams instance."""
+    instance = _instance_of(other)
+    return instance is not None and instance == _instance_of(one)
+
+
 def _is_removed_instance(island: _Island, segment: Segment) -> bool:
     """Check that a thread of a Streams instance was removed together with another one.
 
     The instance was frozen, or lost its connection.
     """
-    before, instance = island.segments[0], _instance_of(segment)
+    before = island.segments[0]
     return (
-        instance is not None
-        and instance == _instance_of(before)
+        _is_same_instance(before, segment)
         and _is_unknown(before)
         and _is_unknown(segment)
         and segment.started_at <= island.last_at + FOLLOW_UP_S
@@ -634,10 +639,9 @@ def _is_started_instance(island: _Island, segment: Segment) -> bool:
 
     By a broker's log the first thread has its epoch only after it has got its tasks.
     """
-    before, instance = island.segments[0], _instance_of(segment)
+    before = island.segments[0]
     return (
-        instance is not None
-        and instance == _instance_of(before)
+        _is_same_instance(before, segment)
         and _is_new(before)
         and _is_new(segment)
         and segment.started_at <= before.started_at + FOLLOW_UP_S
