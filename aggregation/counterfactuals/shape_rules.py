@@ -123,12 +123,13 @@ def _unread_but_for(incident: IncidentFacts, left_s: float | None) -> float | No
     """Return the unread seconds of an orderly incident, but for those that are left.
 
     Below 0: the setting makes this incident worse. None: unknown, or the incident is not orderly.
-    Neither is one in which the group had no members for a while: nobody was there to read on.
+    Neither is one in which the group had no members for a while: nobody was there to read on. No
+    rebalance follows the leave of the last member.
     """
     is_orderly = incident.kind in _ORDERLY and all(
         each.how is DepartureMode.LEFT for each in incident.absences
     )
-    is_orderly = is_orderly and not _had_no_members(incident)
+    is_orderly = is_orderly and incident.rebalances > 0 and not _had_no_members(incident)
     if incident.unread_s is None or left_s is None or not is_orderly:
         return None
     return incident.unread_s - left_s

@@ -436,6 +436,17 @@ class TestShape:
         beside = replace(alone, group_size=size + 1)
         assert propose(PastIncidents([beside], [beside])) is not None
 
+    @pytest.mark.parametrize("propose", [propose_cooperative, propose_consumer_protocol])
+    def test_leave_of_the_last_member_is_saved_by_no_other_assignor_or_protocol(
+        self, propose: Rule
+    ) -> None:
+        """No rebalance followed: its partitions were unread until another member joined."""
+        last = incident("l", K.MEMBER_LEFT, unread_s=236.0, moved=0, moved_s=0.0, rebalances=0)
+        assert propose(PastIncidents([last], [last])) is None
+
+        noticed = replace(last, rebalances=1)
+        assert propose(PastIncidents([noticed], [noticed])) is not None
+
     def test_new_protocol_is_better_where_rebalances_are_long(self) -> None:
         """Half a heartbeat's interval is 2.5 s; the rebalance took 60 s."""
         join = incident("j", K.MEMBER_JOINED, unread_s=360.0, moved=3, moved_s=180.0)
