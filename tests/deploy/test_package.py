@@ -98,7 +98,12 @@ def interpreter(version: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "version"), [("sdist", PYTHONS[0]), *(("wheel", version) for version in PYTHONS)]
+    ("kind", "version"),
+    [
+        ("sdist", PYTHONS[0]),
+        *(pytest.param("wheel", each, marks=pytest.mark.field) for each in PYTHONS[:2]),
+        *(("wheel", each) for each in PYTHONS[2:]),
+    ],
 )
 def test_pip_installs_a_file_and_the_command_works(
     distributions: dict[str, Path], kind: str, version: str, tmp_path: Path
