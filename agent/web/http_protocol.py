@@ -12,6 +12,7 @@ from typing import Any
 
 import h11
 import uvicorn
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
@@ -40,6 +41,7 @@ class HttpConnection(H11Protocol):
         """Limit the connections, not the requests: uvicorn would refuse those of new ones."""
         super().__init__(config, server_state, app_state)
         self._max_connections, self.limit_concurrency = self.limit_concurrency, None
+        self._application, self.app = self.app, self._respond
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first head."""
@@ -87,6 +89,15 @@ class HttpConnection(H11Protocol):
         super().shutdown()
         if self.activity == 2 and self._is_endless:
             self.transport.close()
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application; uvicorn would log a cancelled request with a traceback."""
+        cycle = self.cycle
+        try:
+            await self._application(scope, receive, send)
+        except asyncio.CancelledError:
+            cycle.disconnected = True  # else uvicorn reports that the response is incomplete
+            self.transport.abort()
 
     @property
     def _is_endless(self) -> bool:

@@ -11,7 +11,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -53,6 +53,8 @@ MAX_CONNECTIONS = 64
 """Enough for a few Prometheus servers and people; each may hold a page in memory."""
 _KEEP_ALIVE_S = 75  # longer than the usual scrape interval, so a scraper keeps its connection
 _BACKLOG = 128
+_GRACE_S = 1.0
+"""At the end, requests under way have so long for their responses."""
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self';"
     " connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
@@ -256,6 +258,22 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         return await loop.create_server(create, sock=listener, backlog=_BACKLOG)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Complete the responses under way, and cut those that take too long."""
+        for each in (*self.servers, *(sockets or ())):
+            each.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE_S):
+                await self._wait_tasks_to_complete()
+        tasks = list(self.server_state.tasks)
+        if tasks:
+            log.info("requests_cut", extra={"requests": len(tasks)})
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the agent."""
@@ -286,7 +304,6 @@ async def serve(
         date_header=False,  # its value comes from uvicorn's loop, which does not run
         limit_concurrency=max_connections,
         timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=1,
     )
     server = _Server(config, tls)
     serving = asyncio.ensure_future(server.serve(sockets))

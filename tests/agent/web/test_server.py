@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.config.web import WebConfig
 from agent.errors import ConfigError, SourceError
@@ -584,3 +584,52 @@ def test_open_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             return sum(reader.at_eof() or reader.exception() is not None for reader in readers)
 
     assert asyncio.run(play()) >= 200 - MAX_CONNECTIONS
+
+
+async def never_start(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    await asyncio.Event().wait()
+
+
+async def never_complete(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+    await asyncio.Event().wait()
+
+
+async def write_without_end(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    while True:
+        await send({"type": "http.response.body", "body": bytes(1 << 20), "more_body": True})
+
+
+@pytest.mark.parametrize("app", [never_start, never_complete, write_without_end])
+def test_requests_that_the_end_cuts_are_one_line_without_a_traceback(
+    app: ASGIApp, caplog: pytest.LogCaptureFixture
+) -> None:
+    began = asyncio.Event()
+
+    async def noted(scope: Scope, receive: Receive, send: Send) -> None:
+        began.set()
+        await app(scope, receive, send)
+
+    async def play() -> None:
+        (bound,) = listen(["127.0.0.1:0"])
+        serving = asyncio.create_task(serve(noted, [bound]))
+        reader, writer = await asyncio.open_connection(*bound.getsockname())
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        await asyncio.wait_for(began.wait(), DEADLINE_S)
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+        with contextlib.suppress(ConnectionError):
+            while await asyncio.wait_for(reader.read(1 << 20), DEADLINE_S):
+                pass
+        writer.close()
+
+    caplog.set_level(logging.INFO)
+    asyncio.run(play())
+
+    assert [each.getMessage() for each in caplog.records if each.exc_info] == []
+    assert [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING] == []
+    [cut] = [each for each in caplog.records if each.getMessage() == "requests_cut"]
+    assert vars(cut)["requests"] == 1
