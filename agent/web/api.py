@@ -1,12 +1,10 @@
 """``/api/v1``: groups, members, rebalances and sources as JSON; read-only. See ``openapi.json``."""
 
-import asyncio
 import dataclasses
 import math
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
@@ -16,6 +14,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agent.hub.recent_records import RecentRecords
+from agent.web.shared_turns import RETRY_S, BusyError, SharedTurns
+from agent.web.unsent_pages import Page, UnsentPages
 from aggregation.live.group_search import UNSTABLE, GroupSearch, search_groups
 from aggregation.live.group_views import GroupView, group_views
 from aggregation.live.live import live
@@ -39,9 +39,7 @@ _STATES = frozenset(
     }
 )
 _ROWS_AT_ONCE = 200
-MAX_ANALYSES = 16
-"""Requests for analyses that run or wait: one may take seconds, of 20,000 records."""
-_RETRY_S = "5"
+_TYPE = "application/json"
 
 
 class _WrongQueryError(ValueError):
@@ -55,20 +53,21 @@ class ApiDependencies:
     take_snapshot: Callable[[], tuple[Snapshot, Sequence[SourceStats]]]
     """Called in the event loop, so that nothing changes during the call."""
     recent: RecentRecords
+    unsent: UnsentPages = field(default_factory=UnsentPages)
 
 
 def routes(queries: ApiDependencies) -> list[Route]:
     """Return the routes below `PREFIX`."""
     lists: dict[str, _Handler] = {"groups": _groups, "members": _members, "sources": _sources}
     analyses = {"episodes": _episodes, "explain": _explain, "incidents": _incidents}
-    queue = _AnalysisQueue()
+    short, long = SharedTurns("lists"), SharedTurns("analysis")
     return [
         *(
-            Route(f"{PREFIX}/{name}", _route(queries, answer, asyncio.to_thread))
+            Route(f"{PREFIX}/{name}", _route(queries, answer, short))
             for name, answer in lists.items()
         ),
         *(
-            Route(f"{PREFIX}/{name}", _route(queries, answer, queue.run))
+            Route(f"{PREFIX}/{name}", _route(queries, answer, long))
             for name, answer in analyses.items()
         ),
         Route(f"{PREFIX}/openapi.json", _openapi),
@@ -76,30 +75,6 @@ def routes(queries: ApiDependencies) -> list[Route]:
 
 
 _Handler = Callable[["_ApiView", "_Query"], Any]
-_Body = tuple[bytes, dict[str, str]]
-_Run = Callable[[Callable[[], _Body]], Awaitable[_Body]]
-"""Runs a call in another thread: the sources would wait."""
-
-
-class _BusyError(Exception):
-    """Too many analyses wait."""
-
-
-class _AnalysisQueue:
-    """One thread: a flood of requests costs one core at most, and the memory of one analysis."""
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="analysis")
-        self._waiting = 0
-
-    async def run(self, call: Callable[[], _Body]) -> _Body:
-        if self._waiting >= MAX_ANALYSES:
-            raise _BusyError("too many analyses wait; try again later")
-        self._waiting += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, call)
-        finally:
-            self._waiting -= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +87,7 @@ class _ApiView:
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _ListPart:
     """A part of a list, and the number of all its items."""
 
     items: list[dict[str, Any]]
@@ -136,28 +111,31 @@ class _Query:
         return self.group
 
 
-def _route(queries: ApiDependencies, answer: _Handler, run: _Run) -> Callable[[Request], Any]:
+def _route(queries: ApiDependencies, answer: _Handler, turns: SharedTurns) -> Callable[..., Any]:
     async def serve(request: Request) -> Response:
+        def prepare() -> Callable[[], Page]:
+            seen = _ApiView(*queries.take_snapshot(), queries.recent)
+            return lambda: _write_page(answer(seen, query))
+
         try:
             query = _parse_query(request)
-            seen = _ApiView(*queries.take_snapshot(), queries.recent)
-            body, total = await run(lambda: _split(answer(seen, query)))
+            key = request.url.path, str(request.query_params)
+            return queries.unsent.respond(await turns.run(key, prepare))
         except _WrongQueryError as error:
             return _json({"error": str(error)}, 400)
         except LookupError as error:
             return _json({"error": str(error.args[0])}, 404)
-        except _BusyError as error:
-            return _json({"error": str(error)}, 503, {"Retry-After": _RETRY_S})
-        return _json_text(body, headers=total)
+        except BusyError as error:
+            return _json({"error": str(error)}, 503, {"Retry-After": str(RETRY_S)})
 
     return serve
 
 
-def _split(answer: Any) -> _Body:
-    """Return an answer's JSON text, and the header with the total of a page."""
-    if isinstance(answer, _Page):
-        return _encode(answer.items), {TOTAL_HEADER: str(answer.total)}
-    return _encode(answer), {}
+def _write_page(answer: Any) -> Page:
+    """Return an answer's JSON text; that of a part of a list has the total in a header."""
+    if isinstance(answer, _ListPart):
+        return Page(_encode(answer.items), _TYPE, {TOTAL_HEADER: str(answer.total)})
+    return Page(_encode(answer), _TYPE)
 
 
 def _parse_query(request: Request) -> _Query:
@@ -208,11 +186,11 @@ def _parse_instant(text: str) -> float:
     return at
 
 
-def _groups(seen: _ApiView, query: _Query) -> _Page:
+def _groups(seen: _ApiView, query: _Query) -> _ListPart:
     views = group_views(live(seen.snapshot))
     wanted = [view for view in views if query.group in {None, view.group}]
     page = search_groups(wanted, query.search, offset=query.offset, limit=query.limit)
-    return _Page([_group(view) for view in page.groups], page.total)
+    return _ListPart([_group(view) for view in page.groups], page.total)
 
 
 def _group(view: GroupView) -> dict[str, Any]:
@@ -333,25 +311,21 @@ def _sources(seen: _ApiView, _: _Query) -> list[dict[str, Any]]:
 
 async def _openapi(_: Request) -> Response:
     text = files("agent.web").joinpath("openapi.json").read_bytes()
-    return Response(text, media_type="application/json")
+    return Response(text, media_type=_TYPE)
 
 
 def _json(
     body: object, status_code: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    return _json_text(msgspec.json.encode(body), status_code, headers)
+    return Response(msgspec.json.encode(body), status_code, headers, media_type=_TYPE)
 
 
-def _json_text(
-    text: bytes, status_code: int = 200, headers: Mapping[str, str] | None = None
-) -> Response:
-    return Response(text, status_code, headers, media_type="application/json")
-
-
-def _encode(body: object) -> bytes:
-    """Return JSON text; a list in parts, as no other thread runs while one is encoded."""
+def _encode(body: object) -> list[bytes]:
+    """Return JSON text in pieces; no other thread runs while one is encoded."""
     if not isinstance(body, list) or len(body) <= _ROWS_AT_ONCE:
-        return msgspec.json.encode(body)
-    starts = range(0, len(body), _ROWS_AT_ONCE)
-    parts = (msgspec.json.encode(body[at : at + _ROWS_AT_ONCE])[1:-1] for at in starts)
-    return b"[%b]" % b",".join(parts)
+        return [msgspec.json.encode(body)]
+    pieces = []
+    for at in range(0, len(body), _ROWS_AT_ONCE):
+        rows = msgspec.json.encode(body[at : at + _ROWS_AT_ONCE])
+        pieces.append(b"%b%b" % (b"," if at else b"[", rows[1:-1]))
+    return [*pieces, b"]"]

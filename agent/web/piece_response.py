@@ -4,6 +4,9 @@ A page of 20,000 members has 10 MiB. As one body it would be in memory twice, be
 the bytes that the peer has not yet read.
 """
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -11,18 +14,30 @@ from starlette.types import Receive, Scope, Send
 class PieceResponse(Response):
     """Writes a list of pieces, and empties it."""
 
-    def __init__(self, pieces: list[bytes], content_type: str) -> None:
-        """Take ownership of ``pieces``: each is removed when it is sent."""
+    def __init__(
+        self,
+        pieces: list[bytes],
+        content_type: str,
+        headers: Mapping[str, str] | None = None,
+        hold: AbstractContextManager[None] | None = None,
+    ) -> None:
+        """Take ownership of ``pieces``: each is removed when it is sent.
+
+        ``hold`` is entered while they are sent.
+        """
         size = sum(map(len, pieces))
-        super().__init__(headers={"Content-Type": content_type, "Content-Length": str(size)})
+        own = {"Content-Type": content_type, "Content-Length": str(size)}
+        super().__init__(headers={**(headers or {}), **own})
+        self._hold = hold or nullcontext()
         pieces.reverse()
         self._pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Write the head and piece by piece; ``send`` waits while the peer does not read."""
         head = {"type": "http.response.start", "status": self.status_code}
-        await send(head | {"headers": self.raw_headers})
-        while self._pieces:
-            piece = self._pieces.pop()
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
+        with self._hold:
+            await send(head | {"headers": self.raw_headers})
+            while self._pieces:
+                piece = self._pieces.pop()
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})

@@ -10,11 +10,10 @@ import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.middleware import Middleware
@@ -30,9 +29,10 @@ from agent.hub.recent_records import RecentRecords
 from agent.web import api
 from agent.web.handshakes import TlsListener
 from agent.web.http_protocol import ENDLESS, HttpConnection
-from agent.web.piece_response import PieceResponse
 from agent.web.rate_limit import BURST, INTERVAL_S, RateLimit, RateLimitMiddleware
 from agent.web.reload_auth import RELOAD, ReloadPolicy
+from agent.web.shared_turns import BusyError, SharedTurns
+from agent.web.unsent_pages import Page, UnsentPages
 from aggregation.live.live import live
 from metrics.exporters.exposition import AgentStats, Exposition, SourceStats
 from metrics.model.snapshot import Snapshot
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     PageBuilder = Callable[[Seen, QueryParams], HtmlPage]
 
 log = logging.getLogger(__name__)
-_T = TypeVar("_T")
 
 MAX_CONNECTIONS = 64
 """Enough for a few Prometheus servers and people; each may hold a page in memory."""
@@ -90,16 +89,20 @@ class _Handlers:
         self, config: WebConfig, max_series: int, dependencies: ServerDependencies
     ) -> None:
         self._config, self._max_series, self._dependencies = config, max_series, dependencies
-        # one thread: two large pages at once would slow each other down
-        self._renderer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="render")
+        # one thread: two large pages at once would slow each other down; scrapes have their own
+        self._scrapes = SharedTurns("render")
+        self._looks = SharedTurns("render-html", MAX_CONNECTIONS)
+        self.unsent = UnsentPages()
 
     async def metrics(self, request: Request) -> Response:
-        accept, state_sets = request.headers.get("accept", ""), self._config.state_sets
-        limit = self._max_series
-        pieces, content_type = await self._render(
-            lambda exposition: self._writer.write(exposition, accept, limit, state_sets=state_sets)
-        )
-        return PieceResponse(pieces, content_type)
+        from metrics.exporters.prometheus import negotiate  # noqa: PLC0415 - 2 MiB
+
+        content_type = negotiate(request.headers.get("accept", ""))
+        try:
+            page = await self._scrapes.run(content_type, lambda: self._scrape(content_type))
+        except BusyError as error:
+            return error.response()
+        return self.unsent.respond(page)
 
     @cached_property
     def _writer(self) -> "PageWriter":
@@ -110,23 +113,28 @@ class _Handlers:
     async def page(self, request: Request) -> Response:
         from agent.web.pages.pages import Seen  # noqa: PLC0415 - few open a page, and it is large
 
-        build = self._pages[request.url.path]
-        with _without_gc():
-            snapshot, stats = self._dependencies.snapshot()
-        seen = Seen(
-            snapshot=snapshot,
-            stats=stats,
-            telemetry_path=self._config.telemetry_path,
-            version=self._dependencies.recent.added,
-        )
+        path, query = request.url.path, request.query_params
 
-        def write_page() -> "HtmlPage":
-            with _without_gc():
-                return build(seen, request.query_params)
+        def prepare() -> "Callable[[], HtmlPage]":
+            snapshot, stats = self._look()
+            seen = Seen(
+                snapshot=snapshot,
+                stats=stats,
+                telemetry_path=self._config.telemetry_path,
+                version=self._dependencies.recent.added,
+            )
+            return lambda: self._build(path, seen, query)
 
-        page = await asyncio.get_running_loop().run_in_executor(self._renderer, write_page)
+        try:
+            page = await self._looks.run((path, str(query)), prepare)
+        except BusyError as error:
+            return error.response()
         headers = _PAGE_HEADERS | ({"Location": page.location} if page.location else {})
         return HTMLResponse(page.html, page.status_code, headers=headers)
+
+    def _build(self, path: str, seen: "Seen", query: "QueryParams") -> "HtmlPage":
+        with _without_gc():
+            return self._pages[path](seen, query)
 
     @cached_property
     def _pages(self) -> "dict[str, PageBuilder]":
@@ -177,16 +185,23 @@ class _Handlers:
             return PlainTextResponse(f"{error}\n", status_code=500)
         return PlainTextResponse("reloaded\n")
 
-    async def _render(self, write: Callable[[Exposition], _T]) -> _T:
-        members = self._dependencies.members
+    def _look(self) -> tuple[Snapshot, AgentStats]:
         with _without_gc():
-            snapshot, stats = self._dependencies.snapshot()
+            return self._dependencies.snapshot()
 
-        def write_page() -> _T:
+    def _scrape(self, accept: str) -> Callable[[], Page]:
+        """Take a snapshot, and return the call that writes its page."""
+        snapshot, stats = self._look()
+        members, state_sets = self._dependencies.members, self._config.state_sets
+
+        def write_page() -> Page:
             with _without_gc():
-                return write(Exposition(live(snapshot, members=members), stats))
+                exposition = Exposition(live(snapshot, members=members), stats)
+                return Page(
+                    *self._writer.write(exposition, accept, self._max_series, state_sets=state_sets)
+                )
 
-        return await asyncio.get_running_loop().run_in_executor(self._renderer, write_page)
+        return write_page
 
     def take_snapshot(self) -> tuple[Snapshot, Sequence[SourceStats]]:
         """Return the input of `/api`."""
@@ -231,7 +246,9 @@ def make_app(config: WebConfig, max_series: int, dependencies: ServerDependencie
             Route("/static/{name}", handlers.static),
             Route(ENDLESS, handlers.live),
             *dependencies.routes,
-            *api.routes(api.ApiDependencies(handlers.take_snapshot, dependencies.recent)),
+            *api.routes(
+                api.ApiDependencies(handlers.take_snapshot, dependencies.recent, handlers.unsent)
+            ),
         ],
         middleware=[Middleware(RateLimitMiddleware, limit=RateLimit(INTERVAL_S, BURST), free=free)],
     )

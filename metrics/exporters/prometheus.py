@@ -54,7 +54,7 @@ class PageWriter:
         self, exposition: Exposition, accept: str, max_series: int, *, state_sets: bool = False
     ) -> tuple[list[bytes], str]:
         """Return the page's pieces and its content type, negotiated by the ``Accept`` header."""
-        content_type = _content_type(accept)
+        content_type = negotiate(accept)
         is_openmetrics = content_type.startswith(_OPENMETRICS)
         last, self._texts = self._texts, {}  # what this page does not show is forgotten with it
         limit, live = SeriesLimit(max_series), list[bytes]()
@@ -171,7 +171,8 @@ def _escape(value: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 
-def _content_type(accept: str) -> str:
+def negotiate(accept: str) -> str:
+    """Return the content type for an ``Accept`` header: one of a few."""
     try:
         # our names need no escaping; escaping by dots would escape their underscores
         _, content_type = choose_encoder(accept.replace("escaping=dots", "escaping=underscores"))

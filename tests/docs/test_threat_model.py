@@ -28,7 +28,15 @@ from agent.sources.logs import client_interpreter, partition_budget
 from agent.sources.proxy.config import ProxyConfig
 from agent.sources.statistics import interpreter as statistics
 from agent.sources.statistics import line_parser as statistics_lines
-from agent.web import api, basic_auth, http_protocol, rate_limit, security, server
+from agent.web import (
+    basic_auth,
+    http_protocol,
+    rate_limit,
+    security,
+    server,
+    shared_turns,
+    unsent_pages,
+)
 from agent.web.annotations_api import BURST, INTERVAL_S, MAX_BYTES
 from agent.wire.codec import buffer, correlation, framing
 from agent.wire.connection import FrameBudget
@@ -141,6 +149,9 @@ _FIGURES = {
         f"a head {_seconds(http_protocol.HEAD_TIMEOUT_S)}",
         f"a response that is not read {_seconds(http_protocol.RESPONSE_TIMEOUT_S)}",
         f"{server.MAX_CONNECTIONS} connections and as many handshakes",
+        f"not read {_mib(unsent_pages.MAX_UNSENT_BYTES)} together",
+        f"{shared_turns.MAX_TURNS} different ones running or waiting",
+        f"for {_seconds(shared_turns.MAX_WAIT_S)}, then 503",
         f"(a hub {MAX_AGENT_CONNECTIONS:,})",
         f"{1 / rate_limit.INTERVAL_S:g} pages a second",
         f"log lines of one place in the code {log_format.REPEAT_BURST:g} at once",
@@ -153,7 +164,11 @@ _FIGURES = {
         f"{rate_limit.BURST} at once",
     ],
     "passwords": [f"{security.MAX_WAITING} waiting"],
-    "requests for episodes, incidents and explanations": [f"{api.MAX_ANALYSES} running or waiting"],
+    "requests for pages, metrics and the API": [
+        f"{_mib(unsent_pages.MAX_UNSENT_BYTES)} together",
+        f"{shared_turns.MAX_TURNS} different ones (HTML pages {server.MAX_CONNECTIONS})",
+        f"{_seconds(shared_turns.MAX_WAIT_S)} at most",
+    ],
     "packets": [f"at {group_decoder._PORTS_LIMIT} that brokers' responses name"],
     "members, groups, series": [
         f"({_LIMITS.members:,}, {_LIMITS.groups:,}, {_LIMITS.series:,})",

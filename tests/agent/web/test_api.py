@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from agent.hub.recent_records import RecentRecords, read_spool
 from agent.web import api
 from agent.web.api import ApiDependencies, routes
+from agent.web.shared_turns import MAX_TURNS
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from metrics.exporters.exposition import SourceStats
 from metrics.model.sample import Sample, SampleKind, encode
@@ -289,7 +290,7 @@ class TestHistory:
 def test_a_long_list_is_encoded_in_parts(rows: int) -> None:
     body = [{"number": number, "text": "ü\n"} for number in range(rows)]
 
-    assert msgspec.json.decode(api._encode(body)) == body
+    assert msgspec.json.decode(b"".join(api._encode(body))) == body
 
 
 class SlowHistory(RecentRecords):
@@ -316,8 +317,8 @@ def test_a_flood_of_analyses_runs_one_at_a_time_and_others_are_answered(running:
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://agent") as client:
             requests = [
-                asyncio.create_task(client.get("/api/v1/episodes"))
-                for _ in range(api.MAX_ANALYSES + 5)
+                asyncio.create_task(client.get(f"/api/v1/episodes?last={last}"))
+                for last in range(1, MAX_TURNS + 6)
             ]
             refused, _ = await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
             while len(refused) < 5:
@@ -332,6 +333,6 @@ def test_a_flood_of_analyses_runs_one_at_a_time_and_others_are_answered(running:
     refusals = [answer for answer in answers if answer.status_code == 503]
     assert len(refusals) == 5
     assert {answer.headers["Retry-After"] for answer in refusals} == {"5"}
-    assert [answer.status_code for answer in answers].count(200) == api.MAX_ANALYSES
+    assert [answer.status_code for answer in answers].count(200) == MAX_TURNS
     assert groups.status_code == 200
     assert history.most == 1

@@ -34,7 +34,7 @@ from metrics.exporters.exposition import (
     SourceStats,
 )
 from metrics.exporters.points import HistogramValue, Point, families
-from metrics.exporters.prometheus import PageWriter, render
+from metrics.exporters.prometheus import PageWriter, negotiate, render
 from metrics.model.names import printable
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.snapshot import (
@@ -471,3 +471,23 @@ def test_a_count_of_the_tracker_is_exported_by_its_row_in_the_catalogue() -> Non
     assert [f"\n{m.name} {counts[m.count]}.0\n" in text for m in METRICS if m.count] == [
         True for m in METRICS if m.count
     ]
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "",
+        "text/plain;version=1.0.0;escaping=allow-utf-8",
+        "text/plain;version=0.0.4",
+        *(
+            f"application/openmetrics-text;version={version};escaping={escaping}"
+            for version in ("0.0.1", "1.0.0", "2.0.0")
+            for escaping in ("allow-utf-8", "underscores", "dots", "values")
+        ),
+    ],
+)
+def test_a_negotiated_type_negotiates_itself(accept: str) -> None:
+    """Scrapers that get the same type share a page; it is rendered by its type."""
+    content_type = negotiate(accept)
+
+    assert negotiate(content_type) == content_type == render(exposition(), accept, 1000)[1]
