@@ -71,6 +71,8 @@ class Rule:
     group_type: str = CLASSIC
     anonymous: bool = False
     """The log may leave out the client's name: then its group, or nothing, identifies it."""
+    alone: bool = False
+    """Another text has the same with the client's name: it counts where no line names a client."""
     reads_next: bool = False
     """The next line belongs to it, and is read even if no literal of a dialect finds it."""
     reaches_target: bool = False

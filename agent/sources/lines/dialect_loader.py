@@ -70,7 +70,7 @@ _WITH_STATUS = (Action.RAISE, Action.FOLLOW_UP, Action.STREAMS, Action.ANNOUNCE)
 _GROUP_TYPES = ("classic", "consumer", "share", "streams")
 _RULE_KEYS = {
     "rule", "text", "cites", "does", "ends_round", "joined_only", "any_protocol", "anonymous",
-    "after", "reads_next", "reaches_target",
+    "after", "alone", "reads_next", "reaches_target",
     *_WITH_STATUS,
 }  # fmt: skip
 _DIALECT_KEYS = {
@@ -244,6 +244,7 @@ def _rule(
         joined_only=bool(data.get("joined_only", False)),
         any_protocol=bool(data.get("any_protocol", False)),
         anonymous=bool(data.get("anonymous", is_anonymous and "(?P<group>" in str(data["text"]))),
+        alone=bool(data.get("alone", False)),
         reads_next=bool(data.get("reads_next", False)),
         reaches_target=bool(data.get("reaches_target", False)),
         after=tuple(data.get("after", ())),

@@ -116,6 +116,9 @@ class ClientInterpreter:
         """Take one event at Unix seconds ``at``; return the signals that are ready."""
         is_due = self.unplaced.waiting or len(self.clients) > _CLIENT_LIMIT
         out = self._make_room(at) if is_due else []
+        if event.rule.alone and any(each.member.client_id for each in self.clients.values()):
+            self.refusal = "a text without a name, in a log whose other lines have it"
+            return out
         client = self.latest = self._find_client(event)
         self.refusal = ""
         if client is None:

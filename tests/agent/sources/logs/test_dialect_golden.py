@@ -72,6 +72,7 @@ _NOT_OF_THE_LAB = {
     "kafka-go-0.4",
     "kafka-python-1.4-2.1",
     "kafkajs-1-2",
+    "librdkafka-errors",
     "ruby-kafka-1",
 }
 """Dialects with logs of clients that `make corpus` does not run: the README names the run."""

@@ -281,3 +281,47 @@ def test_client_is_known_from_what_a_handler_prints(handler: str) -> None:
     )
 
     assert list(_rows(_signals(text))) == bare
+
+
+_TIMED_OUT = "Application maximum poll interval (6000ms) exceeded by 397ms"
+_BY_CODE = "Maximum application poll interval (max.poll.interval.ms) exceeded"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (f"ERROR app Consumer error: {_TIMED_OUT}", _TIMED_OUT),
+        (
+            f'ERROR app KafkaError{{code=_MAX_POLL_EXCEEDED,val=-147,str="{_TIMED_OUT}"}}',
+            _TIMED_OUT,
+        ),
+        (f"Confluent.Kafka.ConsumeException: {_TIMED_OUT}", _TIMED_OUT),
+        (f"{_TIMED_OUT} (adjust max.poll.interval.ms for long-running): leaving group", _TIMED_OUT),
+        (f"WARN  [app] Message consumption error: PollExceeded (Local: {_BY_CODE})", _BY_CODE),
+        (f"ERROR Rdkafka::RdkafkaError: Local: {_BY_CODE} (max_poll_exceeded)", _BY_CODE),
+        (f'level=ERROR msg="consumer error" err="{_TIMED_OUT}"', _TIMED_OUT),
+    ],
+)
+def test_error_that_a_program_prints_shows_a_dropped_member_without_names(
+    line: str, reason: str
+) -> None:
+    rows = list(_rows(_signals(f"2026-11-20 10:00:00,123 {line}\n")))
+
+    assert [(row["status"], row["reason"]) for row in rows] == [("DroppedGroup", reason)]
+    assert (rows[0]["client_id"], rows[0]["group"]) == ("", "")
+
+
+@pytest.mark.parametrize("key", ["msg", "err", "error"])
+def test_error_in_a_field_is_read_too(key: str) -> None:
+    fields = {"level": "error", "ts": "2026-11-20T10:00:00.123Z", "msg": "failed"}
+
+    found = _signals(json.dumps(fields | {key: _TIMED_OUT}) + "\n")
+
+    assert _codes(found) == [RebalanceStatus.DROPPED_GROUP]
+
+
+def test_error_behind_the_clients_own_line_is_no_other_member() -> None:
+    logged = _says(f"{_TIMED_OUT} (adjust max.poll.interval.ms for long-running): leaving group")
+    printed = f"2026-11-21 12:40:00,123 ERROR app Consumer error: {_TIMED_OUT}\n"
+
+    assert [row["client_id"] for row in _rows(_signals(logged + printed))] == ["a"]

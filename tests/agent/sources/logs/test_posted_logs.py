@@ -393,8 +393,6 @@ HINTS = {
         "kafka-python or aiokafka"
     ),
     '{"level":"ERROR","message":"[Connection] Response Heartbeat(key: 12, version: 3)"}': "kafkajs",
-    "2022-02-15 02:30:54,356 [1] INFO P - Error occurred:Local: Maximum application poll interval "
-    "(max.poll.interval.ms) exceeded": "librdkafka",
     '{"level":"info","msg":"heartbeat errored","caller":"kgo.go:317"}': "franz-go",
     "2018/08/16 14:29:50 Consumer error: kafka server: The provided member is not known in the "
     "current generation.": "sarama",
