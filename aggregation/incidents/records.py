@@ -35,7 +35,9 @@ class IncidentRecord(Sample, frozen=True, kw_only=True):
 
     ended_ts: str
     incident: IncidentAnswer
-    """The same object as in `explain --output json`."""
+    """The same object as in `explain --output json`, as of ten minutes after its end. Partitions
+    that nobody reads later still cost more, as those of a group's only reader that died: the latest
+    cost stands in `explain`, the API and the report's table `incidents`, under the same id."""
 
 
 _decoder = msgspec.json.Decoder(IncidentRecord)

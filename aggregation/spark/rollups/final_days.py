@@ -4,7 +4,7 @@ Theory of operation. Retention, or a person, removes days from the tables, and t
 A late record of such a day must not replace history by itself. So a day becomes final as soon as
 the tables hold none of its records, fewer than its rollups were computed from, or as soon as it is
 before the retention horizon and has changed. Late records of final days are counted in the manifest
-and named in the report.
+and named in the report, also those that were removed with their day.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,13 +28,17 @@ def final_entries(
 ) -> dict[date, RollupBatch]:
     """Return the changed manifest entries of final days.
 
-    ``counts`` are the records of changed days: those in the tables, and those of the rollups.
+    ``counts`` are the records of changed days: those in the tables, or of days that left the
+    tables those that they had last, and those of the rollups.
     """
     present, rolled_up = counts
     found = {}
     for day, batch in known.items():
+        if day not in files and batch.is_final:
+            continue
         if day not in files:
-            entry = msgspec.structs.replace(batch, is_final=True, late=0)
+            late = max(0, present.get(day, 0) - rolled_up.get(day, 0))
+            entry = msgspec.structs.replace(batch, is_final=True, late=late)
         elif day in present and (
             batch.is_final
             or (horizon is not None and day < horizon)
@@ -51,6 +55,14 @@ def final_entries(
 def find_changed_days(known: Mapping[date, RollupBatch], files: Mapping[date, str]) -> list[date]:
     """Return the days in the tables with other files than their rollups were computed from."""
     return [day for day, batch in known.items() if files.get(day, batch.files) != batch.files]
+
+
+def count_gone(
+    known: Mapping[date, RollupBatch], files: Mapping[date, str], removed: Counts
+) -> dict[date, int]:
+    """Return the records that days had when they left the tables, since rollups were computed."""
+    gone = (day for day, batch in known.items() if day not in files and not batch.is_final)
+    return {day: removed[day] for day in gone if day in removed}
 
 
 def count_rolled_up(rollups: Path, days: Iterable[date]) -> dict[date, int]:
@@ -71,5 +83,5 @@ def report_late(entries: Mapping[date, RollupBatch], notify: Callable[[str], Non
         if entry.late:
             notify(
                 f"the rollups of {day} stay as they are, because records of that day were removed; "
-                f"{entry.late} that the tables hold are not counted"
+                f"{entry.late} that came later are not counted"
             )

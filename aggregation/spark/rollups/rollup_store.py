@@ -23,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.rollups.daily_rebalances import day_after
 from aggregation.spark.rollups.final_days import (
+    count_gone,
     count_rolled_up,
     final_entries,
     find_changed_days,
@@ -40,7 +41,7 @@ from aggregation.spark.rollups.rollup_manifest import (
 )
 from aggregation.spark.rollups.rollup_tables import manifest_of, rollup_format, rollup_tables
 from aggregation.spark.tables.period import Period
-from aggregation.spark.tables.retention import retention_horizon
+from aggregation.spark.tables.retention import removed_records, retention_horizon
 from aggregation.spark.tables.schema import (
     Table,
     formats,
@@ -84,6 +85,7 @@ def is_up_to_date(tables: Path) -> bool:
         return False
     known = manifest.complete_entries()
     present = count_parquet(tables, find_changed_days(known, files))
+    present |= count_gone(known, files, removed_records(tables))
     rolled_up = count_rolled_up(tables / "rollups", present)
     horizon = retention_horizon(tables)
     if final_entries(known, files, (present, rolled_up), horizon) or _stale(known, files):
@@ -187,6 +189,7 @@ class RollupStore:
         """Mark days as final if a part of their source is gone."""
         known = self._manifest.complete_entries()
         present = count_records(self._spark, self._tables, find_changed_days(known, files))
+        present |= count_gone(known, files, removed_records(self._tables))
         counts = present, self._rows.count_records(present)
         entries = final_entries(known, files, counts, retention_horizon(self._tables))
         for day, entry in entries.items():

@@ -3,9 +3,9 @@
 Theory of operation. Each batch leaves a small file in each day that it touches. Delta and Iceberg
 merge and delete in their own commits. For Parquet a day's small files are merged beside the table,
 in a folder that also gets links to the day's large files. Then the two folders exchange names in
-one step, and an old day leaves by one rename, after the retention horizon is written. So a kill at
-any moment leaves the old day or the new one, and files in ``_upkeep`` are garbage. The caller holds
-the tables' lock.
+one step, and an old day leaves by one rename, after the retention horizon and the number of its
+records are written. So a kill at any moment leaves the old day or the new one, and files in
+``_upkeep`` are garbage. The caller holds the tables' lock.
 """
 
 import os
@@ -18,8 +18,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from aggregation.spark.tables.atomic_swap import exchange
-from aggregation.spark.tables.retention import raise_horizon
+from aggregation.spark.tables.retention import keep_removed, raise_horizon
 from aggregation.spark.tables.schema import COLUMNS, Table, literal_path, table_format
+from aggregation.spark.tables.table_fingerprint import count_before
 from aggregation.spark.tables.table_place import TableFormat
 from aggregation.spark.tables.tables import Tables
 
@@ -49,6 +50,9 @@ class Maintenance:
             if table_format(self.tables.folder, table) is None:
                 continue
             if first is not None:
+                if table is not Table.QUARANTINE:
+                    counts = count_before(spark, self.tables.folder, table, first)
+                    keep_removed(self.tables.folder, table, counts)
                 self._expire(spark, table, first)
             self._merge(spark, table)
 

@@ -3,8 +3,13 @@
 Theory of operation. Maintenance writes the horizon before it removes a day. It never moves back. So
 an ingest without ``--keep-days`` knows it too. A late record of an earlier day does not enter
 the tables, because its day would then look like a day with this one record.
+
+A record that arrived in time may be removed with its day before a report has counted it. So the
+number of records is kept of each day that was removed: two short numbers a day, for ever.
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
@@ -15,19 +20,48 @@ _FILE = "_retention.json"
 
 class _Retention(msgspec.Struct, frozen=True):
     first: date
+    removed: Mapping[str, Mapping[date, int]] = {}
+    """Records of removed days, by table."""
+
+
+def _read(tables: Path) -> _Retention | None:
+    path = tables / _FILE
+    return msgspec.json.decode(path.read_bytes(), type=_Retention) if path.exists() else None
+
+
+def _write(tables: Path, retention: _Retention) -> None:
+    partial = tables / f"{_FILE}.part"
+    partial.write_bytes(msgspec.json.encode(retention))
+    partial.replace(tables / _FILE)
 
 
 def retention_horizon(tables: Path) -> date | None:
     """Return the first day that is kept; None if no day was ever removed."""
-    path = tables / _FILE
-    return msgspec.json.decode(path.read_bytes(), type=_Retention).first if path.exists() else None
+    known = _read(tables)
+    return None if known is None else known.first
 
 
 def raise_horizon(tables: Path, first: date) -> None:
     """Write the first day that is kept, atomically; an earlier one than before changes nothing."""
-    known = retention_horizon(tables)
-    if known is not None and first <= known:
-        return
-    partial = tables / f"{_FILE}.part"
-    partial.write_bytes(msgspec.json.encode(_Retention(first)))
-    partial.replace(tables / _FILE)
+    known = _read(tables) or _Retention(date.min)
+    if first > known.first:
+        _write(tables, msgspec.structs.replace(known, first=first))
+
+
+def keep_removed(tables: Path, table: str, counts: Mapping[date, int]) -> None:
+    """Write how many records of some days a table has, before these days are removed from it.
+
+    A removal that a kill has interrupted counts the same records again, once. The horizon is
+    written before.
+    """
+    known = _read(tables) or _Retention(date.min)
+    of_table = {**known.removed.get(table, {}), **counts}
+    _write(tables, msgspec.structs.replace(known, removed={**known.removed, table: of_table}))
+
+
+def removed_records(tables: Path) -> Mapping[date, int]:
+    """Return the number of records that removed days had in all tables."""
+    known, found = _read(tables), Counter[date]()
+    for counts in known.removed.values() if known else ():
+        found.update(counts)
+    return found

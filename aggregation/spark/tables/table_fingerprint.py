@@ -41,14 +41,12 @@ def fingerprints(spark: SparkSession, tables: Path) -> dict[date, str]:
 
 def count_parquet(tables: Path, days: Iterable[date]) -> dict[date, int]:
     """Return the number of records of some days in tables of Parquet, without Spark."""
-    return {
-        day: sum(
-            pq.read_metadata(path).num_rows
-            for table in _TABLES
-            for path in (tables / table / f"day={day}").glob("[!._]*")
-        )
-        for day in days
-    }
+    return {day: sum(_count_files(tables, table, day) for table in _TABLES) for day in days}
+
+
+def _count_files(tables: Path, table: Table, day: date) -> int:
+    files = (tables / table / f"day={day}").glob("[!._]*")
+    return sum(pq.read_metadata(path).num_rows for path in files)
 
 
 def count_records(spark: SparkSession, tables: Path, days: Sequence[date]) -> dict[date, int]:
@@ -60,6 +58,15 @@ def count_records(spark: SparkSession, tables: Path, days: Sequence[date]) -> di
     parts = (read_days(spark, tables, table, days).select("day") for table in _TABLES)
     rows = reduce(DataFrame.unionByName, parts).groupBy("day").count().collect()
     return dict.fromkeys(days, 0) | {row["day"]: row["count"] for row in rows}
+
+
+def count_before(spark: SparkSession, tables: Path, table: Table, first: date) -> dict[date, int]:
+    """Return the number of records of each day before ``first`` in one table."""
+    if table_format(tables, table) is TableFormat.PARQUET:
+        days = {day for day, _ in _parquet(tables, table) if day < first}
+        return {day: _count_files(tables, table, day) for day in days}
+    rows = read_table(spark, tables, table).where(F.col("day") < F.lit(first))
+    return {row["day"]: row["count"] for row in rows.groupBy("day").count().collect()}
 
 
 def digest_days(parts: Iterable[tuple[date, str]]) -> dict[date, str]:

@@ -18,6 +18,7 @@ from aggregation.spark.session.jars import Need
 from aggregation.spark.session.session import spark_session
 from aggregation.spark.tables import maintenance as upkeep
 from aggregation.spark.tables.maintenance import Maintenance
+from aggregation.spark.tables.retention import removed_records
 from aggregation.spark.tables.schema import COLUMNS, Table, empty
 from aggregation.spark.tables.table_place import TableFormat
 from aggregation.spark.tables.tables import Tables, session_settings
@@ -77,6 +78,7 @@ def main(kind: TableFormat, folder: Path) -> None:
         got = {
             "appended": appended,
             "once": Counter(r.id for r in rows) == Counter(s.id for b in batches for s in b),
+            "removed": {str(day): count for day, count in removed_records(folder).items()},
             "files": [before, files(spark, tables)],
             "days": sorted({str(row.day) for row in kept}),
             "rows": len(kept),

@@ -44,6 +44,7 @@ def test_batches_that_come_twice_are_there_once_and_small_files_merged(
     assert run_story("table_story", kind, tmp_path / "t") == {
         "appended": [4] * (1 + SMALL_FILES) + [0],
         "once": True,
+        "removed": {"2025-11-24": 4},
         "files": [1 + SMALL_FILES, 1],
         "days": ["2025-11-25"],
         "rows": 4 * SMALL_FILES,

@@ -49,6 +49,14 @@ def test_day_without_files_is_final() -> None:
     assert final_entries(KNOWN | entries, files, ({}, {}), None) == {}
 
 
+def test_removed_day_has_its_late_records_once() -> None:
+    files: dict[date, str] = {DAYS[0]: "whole"}
+    counts = {DAYS[1]: 70, DAYS[2]: 68}, {DAYS[1]: 68, DAYS[2]: 68}
+    entries = final_entries(KNOWN, files, counts, None)
+    assert entries == {DAYS[1]: final(2), DAYS[2]: final()}
+    assert final_entries(KNOWN | entries, files, ({}, {}), None) == {}
+
+
 @pytest.mark.parametrize(
     ("changes", "stale"),
     [

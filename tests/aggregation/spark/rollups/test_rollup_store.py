@@ -23,8 +23,10 @@ from aggregation.spark.rollups.rollup_manifest import PENDING, Manifest, RollupB
 from aggregation.spark.rollups.rollup_store import RollupStore, is_up_to_date
 from aggregation.spark.rollups.rollup_tables import ParquetRollups
 from aggregation.spark.rollups.rollups import ROLLUPS
+from aggregation.spark.tables.maintenance import Maintenance
 from aggregation.spark.tables.period import Period
 from aggregation.spark.tables.schema import QUARANTINE, empty
+from aggregation.spark.tables.tables import Tables as StoredTables
 from metrics.model.sample import Sample, SampleKind
 from metrics.model.status import RebalanceStatus as S
 from tests.aggregation.spark import oracle
@@ -205,6 +207,28 @@ def test_late_record_of_a_removed_day_changes_no_history(
     assert tables.rows() == before
     assert RollupStore(spark, tables.folder).late_records() == {DAYS[1]: len(late)}
     assert is_up_to_date(tables.folder)
+
+
+def test_late_record_that_is_removed_with_its_day_is_counted(
+    spark: SparkSession, at_once: Tables, tmp_path: Path
+) -> None:
+    shutil.copytree(at_once.folder, tmp_path / "tables")
+    tables = Tables(spark, tmp_path / "tables")
+    before, late = tables.rows(), busy_group(40_000)
+    tables.add(late)
+    upkeep = Maintenance(
+        tables=StoredTables(folder=tables.folder), keep_days=1, notify=lambda _: None
+    )
+
+    upkeep.run(spark, DAYS[3])
+
+    assert not is_up_to_date(tables.folder)
+    assert tables.update() == []
+    assert tables.rows() == before
+    assert RollupStore(spark, tables.folder).late_records() == {DAYS[1]: len(late)}
+    upkeep.run(spark, DAYS[3] + timedelta(days=1))
+    tables.update()
+    assert RollupStore(spark, tables.folder).late_records() == {DAYS[1]: len(late)}
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from aggregation.spark.tables import maintenance as upkeep
 from aggregation.spark.tables.atomic_swap import exchange
 from aggregation.spark.tables.maintenance import MIN_FILES, Maintenance
+from aggregation.spark.tables.retention import removed_records, retention_horizon
 from aggregation.spark.tables.schema import Table, read_table
 from aggregation.spark.tables.tables import Tables
 from metrics.model.sample import Sample
@@ -57,6 +58,19 @@ def test_days_beyond_those_to_keep_go(spark: SparkSession, frame: Frame, tmp_pat
     Maintenance(tables=tables, keep_days=1, notify=lambda _: None).run(spark, date(2025, 11, 26))
     days = {str(row.day) for row in read_table(spark, tmp_path, TABLE).collect()}
     assert days == {"2025-11-25", "2025-11-26"}
+
+
+def test_removed_days_leave_the_number_of_their_records(
+    spark: SparkSession, frame: Frame, tmp_path: Path
+) -> None:
+    tables = Tables(folder=tmp_path)
+    for day in range(3):
+        tables.append(frame(moves(2 + day, START_AT + day * DAY_S)), TABLE)
+    upkeep = Maintenance(tables=tables, keep_days=1, notify=lambda _: None)
+    for today in (26, 27, 27):
+        upkeep.run(spark, date(2025, 11, today))
+    assert removed_records(tmp_path) == {date(2025, 11, 24): 2, date(2025, 11, 25): 3}
+    assert retention_horizon(tmp_path) == date(2025, 11, 26)
 
 
 def test_what_a_kill_left_is_cleared_away(spark: SparkSession, tmp_path: Path) -> None:
