@@ -21,6 +21,7 @@ from agent.inspection.admin_requests import (
     throttle_s,
 )
 from agent.inspection.errors import RefusedError, UnreachableError
+from agent.inspection.sasl import Exchange
 from agent.inspection.security import CLIENT_ID, Login, Security
 from agent.processes.daemon_thread import call_in_daemon
 from agent.wire.codec.schema import Fields
@@ -29,6 +30,8 @@ from agent.wire.members.error_codes import describe_error as error_name
 _VERSION_UNSUPPORTED, _MECHANISM_UNSUPPORTED, _SASL_STATE = 35, 33, 34
 _FRAME_LIMIT = 100 << 20
 """A broker's own limit (socket.request.max.bytes); a longer response is not Kafka's."""
+MAX_THROTTLE_S = 30.0
+"""A quota's delay is a window's length at most, 1 s by default; the field may name 24 days."""
 _RENEW_SHARE = 0.8
 """Share of a session's lifetime (KIP-368) after which a new connection renews the login."""
 _SOFTWARE = {"client_software_name": CLIENT_ID, "client_software_version": "1"}
@@ -71,6 +74,14 @@ async def _open_streams(
         with suppress(OSError):
             return await asyncio.open_connection(address, port, ssl=tls, server_hostname=name)
     return await asyncio.open_connection(addresses[-1], port, ssl=tls, server_hostname=name)
+
+
+def _advance(exchange: Exchange, received: bytes) -> bytes | None:
+    """Return the next message of a login, or None at its end."""
+    try:
+        return exchange.send(received)
+    except StopIteration:
+        return None
 
 
 class Connection:
@@ -174,7 +185,7 @@ class Connection:
             await self.close()
             raise RefusedError(f"{self.address}: does not respond like Kafka", "not_kafka")
         self._response_count += 1
-        self._throttle_s = throttle_s(api, version, frame)
+        self._throttle_s = min(MAX_THROTTLE_S, throttle_s(api, version, frame))
         if api is Api.API_VERSIONS and frame[4:6] == b"\0\x23":
             version = 0  # an older broker refuses in the oldest version
         return BrokerResponse(self.address, api, version, frame)
@@ -261,10 +272,12 @@ class Connection:
             lifetime_s = fields.get("session_lifetime", 0) / 1000
             if lifetime_s:
                 self._expires_s = time.monotonic() + _RENEW_SHARE * lifetime_s
-            try:
-                message = exchange.send(fields["auth_bytes"])
-            except StopIteration:
+            # in a thread: a broker may want a second of CPU (SCRAM's iterations)
+            advance = partial(_advance, exchange, fields["auth_bytes"])
+            following = await call_in_daemon(advance, "login")
+            if following is None:
                 return
+            message = following
 
     def _check_login(self, login: Login, fields: Fields) -> None:
         if not fields["error_code"]:

@@ -13,6 +13,8 @@ from agent.inspection.security import Security
 from agent.wire.codec.schema import Fields
 from agent.wire.members.error_codes import describe_error as error_name
 
+MAX_BROKERS = 2_000
+"""Brokers of a cluster, and open connections: each takes a descriptor."""
 _DESCRIBE = 1 << 8
 """AclOperation.DESCRIBE, as a bit of authorized operations."""
 
@@ -71,7 +73,9 @@ class BrokerPool:
             except UnreachableError as error:
                 down.append(DownBroker(Node(-1, *address).address, None, str(error), error.reason))
                 continue
-            return self._view(fields, Node(-1, *address), down)
+            view = self._view(fields, Node(-1, *address), down)
+            await self._forget_others(address)
+            return view
         text = "; ".join(each.error for each in down)
         raise UnreachableError(f"no broker responds: {text}", down[0].reason)
 
@@ -140,9 +144,7 @@ class BrokerPool:
 
     async def close(self) -> None:
         """Close every connection."""
-        while self._connections:
-            _, connection = self._connections.popitem()
-            await connection.close()
+        await self._close(list(self._connections))
 
     async def _send(self, address: tuple[str, int], api: Api, **values: Any) -> BrokerResponse:
         async with self._lock(address):
@@ -157,9 +159,26 @@ class BrokerPool:
             self._closed_bytes += connection.read_bytes
             del self._connections[address]
             await connection.close()
+        if len(self._connections) >= MAX_BROKERS:
+            text = f"{Node(-1, *address).address}: {MAX_BROKERS} brokers are connected already"
+            raise UnreachableError(text, "too_many")
         opened = await Connection.open(*address, self._security(), timeout_s=self._timeout_s)
         self._connections[address] = opened
         return opened
+
+    async def _forget_others(self, responder: tuple[str, int]) -> None:
+        """Close connections to addresses that the cluster does not name any more."""
+        kept = {(node.host, node.port) for node in self._nodes} | {*self._bootstrap, responder}
+        free = [each for each, lock in self._locks.items() if not lock.locked()]
+        gone = [each for each in free if each not in kept]
+        for each in gone:
+            del self._locks[each]
+        await self._close(gone)
+
+    async def _close(self, addresses: Sequence[tuple[str, int]]) -> None:
+        found = [self._connections.pop(each) for each in addresses if each in self._connections]
+        self._closed_bytes += sum(each.read_bytes for each in found)
+        await asyncio.gather(*(each.close() for each in found))
 
     def _lock(self, address: tuple[str, int]) -> asyncio.Lock:
         return self._locks.setdefault(address, asyncio.Lock())
@@ -168,6 +187,10 @@ class BrokerPool:
         if fields["error_code"]:
             said = fields["error_message"] or error_name(fields["error_code"])
             raise RefusedError(f"DescribeCluster: {said}", "denied")
+        if len(fields["brokers"] or ()) > MAX_BROKERS:
+            count = len(fields["brokers"])
+            text = f"the cluster names {count} brokers, of which {MAX_BROKERS} are the limit"
+            raise RefusedError(text, "too_many")
         brokers = {
             Node(each["broker_id"], each["host"], each["port"]): each.get("is_fenced", False)
             for each in fields["brokers"] or ()

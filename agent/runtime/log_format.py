@@ -18,6 +18,8 @@ REPEAT_BURST = 200.0
 """Lines of one place in the code at once: a node's logs are named at the start."""
 REPEAT_S = 1.0
 """Then one line in so many seconds."""
+MAX_VALUE_CHARS = 4096
+"""Of a value, as peers choose some: a broker's error message may have 100 MiB."""
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
 
 
@@ -84,16 +86,23 @@ class JsonFormatter(logging.Formatter):
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    fields = {
+    fields: dict[str, Any] = {
         "ts": format_time(record.created),
         "level": record.levelname.lower(),
         "logger": record.name,
         "event": record.getMessage(),
     }
-    fields |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
+    fields |= {key: _clip(value) for key, value in vars(record).items() if key not in _STANDARD}
     if record.exc_info:
         fields["traceback"] = logging.Formatter().formatException(record.exc_info)
     return fields
+
+
+def _clip(value: object) -> object:
+    """Return a value as it is, or the begin of its text if that is long."""
+    text = str(value)
+    more = len(text) - MAX_VALUE_CHARS
+    return value if more <= 0 else f"{text[:MAX_VALUE_CHARS]}... ({more} more)"
 
 
 def _quote(value: object) -> str:

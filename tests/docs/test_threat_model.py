@@ -16,7 +16,7 @@ from agent import request_bodies
 from agent.config import yaml_loader
 from agent.config.limits import LimitsConfig
 from agent.hub import push_receiver, recent_records
-from agent.inspection import admin_requests, broker_connection
+from agent.inspection import admin_requests, broker_connection, broker_pool
 from agent.outputs.hub_push import push
 from agent.outputs.spool import spool
 from agent.runtime import log_format, pipeline
@@ -141,6 +141,9 @@ _FIGURES = {
         f"{_mib(broker_connection._FRAME_LIMIT)} a response",
         f"its timeout ({_seconds(_default(broker_connection.Connection.open, 'timeout_s'))})",
         f"{admin_requests.ELEMENT_LIMIT:,} elements",
+        f"{_seconds(broker_connection.MAX_THROTTLE_S)} more at most for a quota",
+        f"{broker_pool.MAX_BROKERS:,} brokers and connections",
+        f"{log_format.MAX_VALUE_CHARS:,} characters of a value in a log line",
     ],
     "web": [
         f"passwords of {basic_auth._MAX_PASSWORD_BYTES} bytes",

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.runtime.log_format import (
+    MAX_VALUE_CHARS,
     REPEAT_BURST,
     REPEAT_S,
     JsonFormatter,
@@ -103,3 +104,12 @@ class TestRepeatLimit:
             True,
             False,
         ]
+
+
+@pytest.mark.parametrize("formatter", [LogfmtFormatter(), JsonFormatter()])
+def test_a_value_of_a_peer_is_clipped(formatter: logging.Formatter) -> None:
+    """A broker's error message may have 100 MiB."""
+    text = formatter.format(record("groups_partial", error="é" * (MAX_VALUE_CHARS + 7)))
+
+    assert "... (7 more)" in text
+    assert len(text) < 7 * MAX_VALUE_CHARS
