@@ -33,7 +33,7 @@ _AT_DEFAULT_LEVEL = (
     f"librdkafka, which logs dropped members alone at its default level: {_LIBRDKAFKA}"
 )
 _WITH_DEBUG = "librdkafka with debug, of which these lines show no join and no cause"
-_DROP = re.compile(rb"Application maximum poll interval")
+_DROP = re.compile(rb"(?:Application maximum|Maximum application) poll interval")
 _JAVA = "org.apache.kafka.clients.consumer"
 _ASSIGNED = (
     rb"\] (?:Assigned|Subscribed) to partition\(s\): "
@@ -127,7 +127,10 @@ _MARKS = (
         ),
     ),
     (
-        rb"org\.apache\.kafka|\bo\.a\.k(?:afka)?\.|kafka-clients|\[Consumer clientId=",
+        (
+            rb"org\.apache\.kafka|\bo\.a\.k(?:afka)?\.|kafka-clients"
+            rb"|\[Consumer (?:instanceId|clientId)="
+        ),
         f"Kafka's Java client, muted or of another kind: set the logger {_JAVA} to INFO",
     ),
     (_TELEGRAF, f"Telegraf, whose client sarama logs no rebalance: {_WIRE}"),
@@ -136,8 +139,18 @@ _MARKS = (
     (_DAPR, f"Dapr, whose client sarama logs no rebalance: {_WIRE}"),
     (_GOKA, f"goka, whose client sarama logs no rebalance: {_WIRE}"),
     (
-        rb"consumergroup/|\[sarama\]|Rebalanced: &\{Type:|client/metadata fetch|a server: The pro",
+        (
+            rb"consumergroup/|\[sarama\]|Rebalanced: &\{Type:|client/metadata fetch"
+            rb"|kafka server: [A-Z]|kafka: (?:error while consuming|client has run out)"
+        ),
         f"sarama, which logs no rebalance: {_WIRE}",
+    ),
+    (
+        rb"\[(?:1[4-6]|2[257])\] (?:[A-Z][a-z]* ){1,5}?(?:[A-Z][A-Za-z]*): the ",
+        (
+            "segmentio's kafka-go, of which a program prints errors alone: set Logger and "
+            f"ErrorLogger of its ReaderConfig, else {_WIRE}"
+        ),
     ),
     (
         rb"Group member \(.{0,200}coor=#PID|brod_",
@@ -159,12 +172,16 @@ _MARKS = (
     (
         (
             rb"rdkafka|#consumer-\d|confluent_kafka|\[thrd:|Confluent\.Kafka|Local: Maximum appl"
-            rb"|\barroyo\.backends\.kafka"
+            rb"|\barroyo\.backends\.kafka|\bKafkaError\{code=|\bcimpl\.Kafka"
+            rb"|\bBroker: (?:Static consumer|Unknown member|Group rebalance|Specified group)"
         ),
         _AT_DEFAULT_LEVEL,
     ),
     (
-        rb"kafkajs|\[ConsumerGroup\] |\[Runner\] The group|Response Heartbeat\(key: 12,",
+        (
+            rb"kafkajs|\bKafkaJS[A-Z]|\[ConsumerGroup\] |\[Runner\] The group"
+            rb"|Response Heartbeat\(key: 12,"
+        ),
         (
             "kafkajs: its logger must keep the fields groupId and memberId, and be at INFO, "
             f"else {_WIRE}"

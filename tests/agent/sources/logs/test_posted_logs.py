@@ -399,6 +399,20 @@ HINTS = {
     kafka_python(
         "14:46:49", "Heartbeat: local member_id was not recognized; this consumer needs to re-join"
     ): "name no group",
+    "2026-11-29 08:26:49,323 ERROR app commit: KafkaError{code=UNKNOWN_MEMBER_ID,val=25,"
+    'str="Commit failed: Broker: Unknown member"}': "librdkafka",
+    "2026-11-29 08:26:49,323 ERROR app Broker: Static consumer fenced by other consumer with same "
+    "group.instance.id": "librdkafka",
+    "2026-11-29T08:26:49Z ERROR KafkaJSNumberOfRetriesExceeded: The coordinator is not aware of "
+    "this member": "kafkajs",
+    "2026-11-29T08:26:49Z error kafka: error while consuming orders/0: kafka server: Request was "
+    "for a consumer group that is not coordinated by this broker": "sarama",
+    '{"level":"warn","ts":1795940809.3,"msg":"read","error":"[27] Rebalance In Progress: the '
+    'coordinator has begun rebalancing the group, the client should rejoin the group"}': (
+        "segmentio's kafka-go"
+    ),
+    "[2026-11-29 08:26:49,323] WARN [Consumer instanceId=i-1, clientId=c1, groupId=g1] Node 1 "
+    "disconnected. (x)": "Java client",
 }
 
 
