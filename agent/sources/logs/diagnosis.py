@@ -173,6 +173,7 @@ _MARKS = (
         (
             rb"rdkafka|#consumer-\d|confluent_kafka|\[thrd:|Confluent\.Kafka|Local: Maximum appl"
             rb"|\barroyo\.backends\.kafka|\bKafkaError\{code=|\bcimpl\.Kafka"
+            rb"|\bKafkaFlow: |\bSilverback\.Messaging\.|\bMassTransit\.Kafka|DotNetCore\.CAP\.Kafka"
             rb"|\bBroker: (?:Static consumer|Unknown member|Group rebalance|Specified group)"
         ),
         _AT_DEFAULT_LEVEL,

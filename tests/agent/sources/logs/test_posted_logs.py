@@ -411,6 +411,10 @@ HINTS = {
     'coordinator has begun rebalancing the group, the client should rejoin the group"}': (
         "segmentio's kafka-go"
     ),
+    '2023-05-10 10:00:00 [WRN] KafkaFlow: Partitions revoked | Data: {"GroupId":"print",'
+    '"ConsumerName":"x","Topics":[{"Topic":"t","PartitionsCount":2,"Partitions":[0,1]}]}': (
+        "librdkafka"
+    ),
     "[2026-11-29 08:26:49,323] WARN [Consumer instanceId=i-1, clientId=c1, groupId=g1] Node 1 "
     "disconnected. (x)": "Java client",
 }
