@@ -23,6 +23,7 @@ from aggregation.counterfactuals.lines import (
     probing_lines,
 )
 from aggregation.counterfactuals.savings import Saving
+from aggregation.counterfactuals.sentences import how_often
 from aggregation.counterfactuals.shape_rules import CLIENT_HEARTBEAT_S
 from aggregation.incidents.model import DepartureMode, IncidentKind
 
@@ -54,7 +55,7 @@ def propose_unique_instance_ids(history: PastIncidents) -> Change | None:
         setting=STATIC_ID,
         now="one id of several processes",
         proposed="one id for each process",
-        because=f"{len(found)} times two processes used one id",
+        because=f"{how_often(len(found))} two processes used one id",
         price="none",
         confidence=Confidence.HIGH,
         savings=savings,
@@ -144,7 +145,8 @@ def propose_leave_on_close(
         setting=LEAVE_ON_CLOSE,
         now="false",
         proposed="true",
-        because=f"{len(savings)} times an instance closed, and the others waited for its session",
+        because=f"{how_often(len(savings))} an instance closed, and the others waited "
+        "for its session",
         price="a restart moves its tasks, and an internal setting may change with any release",
         confidence=Confidence.MEDIUM,
         savings=tuple(savings),

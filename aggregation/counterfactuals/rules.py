@@ -23,7 +23,7 @@ from aggregation.counterfactuals.savings import (
     save_by_longer_timeout,
     wait_longer,
 )
-from aggregation.counterfactuals.sentences import format_span
+from aggregation.counterfactuals.sentences import format_span, how_often
 from aggregation.counterfactuals.timeout_now import (
     TimeoutNow,
     find_silence,
@@ -78,8 +78,8 @@ def propose_static_membership(history: PastIncidents) -> Change | None:
         + _of_period(best)
         + session.limit(best.timeout_s)
         + (
-            f"; {overlaps} times a successor started before its predecessor had left, which one "
-            "id does not allow: each has to stop first"
+            f"; {how_often(overlaps)} a successor started before its predecessor had left, which "
+            "one id does not allow: each has to stop first"
             if overlaps
             else ""
         ),

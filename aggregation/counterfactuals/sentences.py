@@ -71,3 +71,8 @@ def _within(seconds: float) -> str:
     if seconds >= 2 * DAY_S:
         return f"in {seconds / DAY_S:.0f} days"
     return f"in {format_span(seconds)}"
+
+
+def how_often(times: int) -> str:
+    """Write how often something happened."""
+    return "once" if times == 1 else f"{times} times"

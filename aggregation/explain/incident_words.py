@@ -88,7 +88,7 @@ def count_by_member(incidents: Sequence[IncidentAnswer]) -> str:
     ranked = [(name, count) for name, count in ranked if count]
     shown = ", ".join(f"{name} {count}" for name, count in ranked[:_NAMES_MAX])
     more = len(ranked) - _NAMES_MAX
-    return shown + (f" and {more} more members" if more > 0 else "")
+    return shown + (f" and {more} more member{'' if more == 1 else 's'}" if more > 0 else "")
 
 
 def costliest(incidents: Sequence[IncidentAnswer]) -> str:

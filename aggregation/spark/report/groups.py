@@ -1,6 +1,6 @@
 """Groups by the cost of their incidents."""
 
-from aggregation.spark.report.kinds import PLAN_COLOURS, plan_keys
+from aggregation.spark.report.kinds import LOST_AXIS, PLAN_COLOURS, plan_keys
 from aggregation.spark.report.plot import TOP, Bar, bars, format_seconds, time_axis
 from aggregation.spark.report.section import Chart, Row, Rows, Section, subject
 from aggregation.spark.rollups.preaggregations import PreAggregation
@@ -52,7 +52,7 @@ def chart(rows: Rows) -> Chart | None:
     if not shown:
         return None
     drawn = [Bar(subject(row), _parts(row), format_seconds(row["lost_s"])) for row in shown]
-    figure = bars(drawn, time_axis(shown[0]["lost_s"]))
+    figure = bars(drawn, time_axis(shown[0]["lost_s"]), LOST_AXIS)
     most = format_seconds(shown[0]["lost_s"])
     alt = f"Time lost by group; {subject(shown[0])} lost the most, {most}."
     return Chart(figure, alt, plan_keys())

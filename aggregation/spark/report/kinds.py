@@ -31,6 +31,9 @@ PLAN_COLOURS = {
     "planned": ON_LIGHT[Status.NONE],
 }
 
+LOST_AXIS = "time lost by members"
+"""The tables beside are in the order of unread time, which not every row has."""
+
 
 def plan_keys() -> tuple[Key, ...]:
     """Return the legend of planned and unplanned."""
@@ -52,7 +55,7 @@ def chart(rows: Rows) -> Chart | None:
         )
         for row in shown
     ]
-    figure = bars(drawn, time_axis(lost[0]))
+    figure = bars(drawn, time_axis(lost[0]), LOST_AXIS)
     alt = f"Time lost by kind of incident; {shown[0]['kind']} cost most, {format_seconds(lost[0])}."
     return Chart(figure, alt, plan_keys())
 

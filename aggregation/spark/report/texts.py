@@ -23,8 +23,9 @@ from aggregation.spark.report.page import (
 from aggregation.spark.report.plot import format_seconds, plain, readable
 from aggregation.spark.report.proposals import Proposal, paste_text
 from aggregation.spark.report.report import Report
-from aggregation.spark.report.section import ROWS_SHOWN, Row, Rows, subject
+from aggregation.spark.report.section import ROWS_SHOWN, Row, Rows, cause_key, subject
 from metrics.model.sample import format_time
+from metrics.model.status import BY_LABEL
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
 _ITEM = "   "
@@ -120,6 +121,8 @@ def _table(rows: Rows) -> str:
 
 
 def _cell(name: str, value: Any) -> str:
+    if name.endswith("_name"):
+        return _escape(cause_key(BY_LABEL.get(value)).label)
     match value:
         case None:
             return ""

@@ -25,6 +25,8 @@ from aggregation.incidents.incidents import Analysis, analyze, find_touched
 from aggregation.incidents.model import Incident
 from aggregation.rebalances.clock_steps import ClockStep, ahead_at
 from aggregation.rebalances.grouping import SKEW_S
+from aggregation.rebalances.known_records import last_heard
+from aggregation.rebalances.lost_episodes import end_lost_episodes
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
 from aggregation.rebalances.silences import NO_SILENCES, Silences
 from aggregation.spark.rollups.clock_offsets import (
@@ -39,7 +41,7 @@ from aggregation.spark.rollups.clock_offsets import (
 )
 from aggregation.spark.rollups.group_shape import DAYS, Shape, find_shape
 from aggregation.spark.tables.period import ends_at
-from metrics.model.sample import Sample, SampleKind, Scope, format_time
+from metrics.model.sample import Sample, SampleKind, Scope, format_time, parse_time
 from metrics.model.status import RebalanceStatus
 
 QUIET_S = SKEW_S + 60.0
@@ -137,15 +139,36 @@ class GroupDays:
 
         ``last_seen`` has the time of each agent's last record by then (RFC 3339), ``silences`` the
         spans without one. Behind days that nobody recorded, what was open before them is counted
-        first: it lasts to its last record.
+        first: it ends where the day's records show that it had ended, else it lasts to its last
+        record.
         """
         before, self._silences = self.carried.day, silences
         if before is None or day <= day_after(before):
             return self._advance(day, events, last_seen)
-        over, incident_of = self._advance(day_after(before), (), {}), self.incident_of
-        found = self._advance(day, events, last_seen)
+        of_day, empty = list(events), day_after(before)
+        ends = self._find_ends(of_day, last_seen, ends_at(empty))
+        over, incident_of = self._advance(empty, ends, {}), self.incident_of
+        found = self._advance(day, of_day, last_seen)
         self.incident_of = {**incident_of, **self.incident_of}
         return Analysis([*over.rebalances, *found.rebalances], [*over.incidents, *found.incidents])
+
+    def _find_ends(
+        self, events: Sequence[Sample], last_seen: Mapping[str, str], until: float
+    ) -> Sequence[Sample]:
+        """Return the ends, before ``until``, of carried episodes whose own end is missing.
+
+        Later ``events`` and the agents' last signs of life show them, as in a whole history.
+        """
+        records = [
+            *self.carried.records,
+            *correct_times(events, steady_offsets(self.carried.offsets)),
+        ]
+        agents = {record.agent for record in records}
+        alive = {agent: parse_time(ts) for agent, ts in last_seen.items() if agent in agents}
+        heard = last_heard(records, lambda agent: alive.get(agent, 0.0))
+        known = end_lost_episodes(records, heard, max(heard.values(), default=0.0))
+        last = format_time(until)
+        return [each for each in known[len(records) :] if each.ts < last]
 
     def _advance(
         self, day: date, events: Iterable[Sample], last_seen: Mapping[str, str]

@@ -25,6 +25,7 @@ def test_two_processes_with_one_id_need_two() -> None:
     change = changes(fenced)["group.instance.id"]
     assert (change.proposed, change.price) == ("one id for each process", "none")
     assert (change.rebalances_avoided, change.unread_avoided_s) == (2, 12.0)
+    assert change.because == "once two processes used one id"
     assert change.confidence is Confidence.HIGH
     assert "group.instance.id" in dict(change.lines)["librdkafka"]
 
@@ -41,6 +42,7 @@ def test_ids_are_proposed_though_no_time_was_lost() -> None:
         for n, program in enumerate(("orders", "billing"))
     ]
     change = changes(*fenced, *dear)["group.instance.id"]
+    assert change.because == "2 times two processes used one id"
     assert (change.proposed, change.rebalances_avoided) == ("one id for each process", 0)
     assert describe_change(change, 0, 60.0) == (
         "group.instance.id (one id for each process) would have avoided 2 incidents in 60 s"
@@ -84,6 +86,7 @@ def test_streams_instance_that_closes_for_good_should_leave() -> None:
         "c", K.MEMBER_LEFT, absences=gone, unread_s=95.0, moved=2, moved_s=3.0, rebalances=1
     )
     change = changes(closed)["internal.leave.group.on.close"]
+    assert change.because.startswith("once an instance closed, and")
     # the others learn of it by their next heartbeat: half of 3 s, for two partitions
     assert change.unread_avoided_s == pytest.approx(95.0 - 3.0 - 2 * 1.5)
     assert "\ninternal.leave.group.on.close=true\n" in dict(change.lines)["Streams"]

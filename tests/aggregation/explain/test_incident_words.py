@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from aggregation.explain.incident_words import names, waiting
-from aggregation.incidents.answers import MemberAnswer, WaitAnswer
+from aggregation.explain.incident_words import count_by_member, names, waiting
+from aggregation.incidents.answers import IncidentAnswer, MemberAnswer, RebalanceAnswer, WaitAnswer
 
 _MEMBERS = 300
 _LOOKS_MAX = 10
@@ -21,6 +22,18 @@ def _member(client_id: str, member_id: str = "", host: str = "") -> MemberAnswer
 
 def test_of_many_the_first_are_named() -> None:
     assert names([_member(f"c{number}") for number in range(5)]) == "c0, c1, c2 and 2 more"
+
+
+def _incident(client_id: str) -> IncidentAnswer:
+    rebalance = RebalanceAnswer(**dict.fromkeys(RebalanceAnswer.__dataclass_fields__))
+    given: dict[str, Any] = dict.fromkeys(IncidentAnswer.__dataclass_fields__)
+    return IncidentAnswer(**given | {"members": (_member(client_id),), "rebalances": (rebalance,)})
+
+
+def test_members_that_are_not_named_are_counted() -> None:
+    found = [_incident(f"c{number}") for number in range(5)]
+    assert count_by_member(found[:4]) == "c0 1, c1 1, c2 1 and 1 more member"
+    assert count_by_member(found) == "c0 1, c1 1, c2 1 and 2 more members"
 
 
 def test_equal_client_ids_have_what_tells_them_apart() -> None:

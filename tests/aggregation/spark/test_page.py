@@ -538,6 +538,29 @@ def test_tables_of_markdown_have_names_and_units_of_the_page() -> None:
     assert " 60 % |" in rows[0]
 
 
+def test_causes_of_markdown_are_those_of_the_page() -> None:
+    row = {"since": date(2026, 3, 12), "days": 1, "rebalances": 2, "lost_s": 1.0}
+    rows = [
+        row | {"cause": None, "cause_name": None},
+        row | {"cause": 2, "cause_name": "NewMember"},
+    ]
+    given = report()
+    found = replace(given, tables={**given.tables, "causes": rows})
+    text, page = markdown(found), html_page(found)
+    for name in ("cause not seen", "2 NewMember"):
+        assert f"</i>{name}</td>" in page
+        assert f"| {name} |" in text
+
+
+@pytest.mark.parametrize("section", ["groups", "kinds"])
+def test_bars_of_lost_time_are_named_beside_a_table_in_the_order_of_unread_time(
+    section: str,
+) -> None:
+    page = html_page(report())
+    part = page.partition(f'<section id="{section}"')[2].partition("</section>")[0]
+    assert ">time lost by members<" in part.partition("<table")[0]
+
+
 def test_of_a_curve_the_points_are_shown_at_which_the_outcome_changes() -> None:
     curve = tuple(
         CurvePoint(timeout_s=t, rebalances_avoided=n, unread_avoided_s=None, later_s=0.0)

@@ -238,6 +238,33 @@ def test_what_is_open_lasts_to_its_last_record_before_days_without_any() -> None
     assert {each.round.id for each in found.rebalances} <= group.incident_of.keys()
 
 
+def test_lost_end_before_days_without_records_is_that_of_the_whole_history() -> None:
+    member = Client(group="g", client_id="c")
+    begun = member.move(START_AT + 20 * 3_600, S.SUBSCRIPTION_CHANGED)
+    member.move(START_AT + 20 * 3_600 + 5, S.NONE)  # a record that is missing
+    again = START_AT + 2 * DAY_S
+    later = [member.move(again, S.SUBSCRIPTION_CHANGED), member.move(again + 3, S.NONE)]
+    records = [begun, *later]
+
+    assert [each.seconds for each in by_days(records)] == [600, 3]
+    assert [each.seconds for each in whole(records)] == [600, 3]
+
+
+def test_agent_that_never_came_back_ends_what_was_open_before_days_without_records() -> None:
+    begun = Client(group="g", client_id="c").move(START_AT + 20 * 3_600, S.SUBSCRIPTION_CHANGED)
+    other = Client(group="g", client_id="d", host="other", generation=2)
+    again = START_AT + 2 * DAY_S
+    later = [
+        other.move(again, S.SUBSCRIPTION_CHANGED, agent="agent-2"),
+        other.move(again + 3, S.NONE, agent="agent-2"),
+    ]
+    sign = other.record(START_AT + 20 * 3_600 + 240, kind=SampleKind.SAMPLE)
+    records = [begun, sign, *later]
+
+    assert [each.seconds for each in by_days(records)] == [240, 3]
+    assert [each.seconds for each in whole(records)] == [240, 3]
+
+
 def test_quiet_group_carries_on_the_same_few_records() -> None:
     member = Client(group="g", client_id="c")
     member.move(START_AT, S.DROPPED_GROUP)
