@@ -25,7 +25,8 @@ def test_of_many_the_first_are_named() -> None:
 
 
 def _incident(client_id: str) -> IncidentAnswer:
-    rebalance = RebalanceAnswer(**dict.fromkeys(RebalanceAnswer.__dataclass_fields__))
+    of_rebalance: dict[str, Any] = dict.fromkeys(RebalanceAnswer.__dataclass_fields__)
+    rebalance = RebalanceAnswer(**of_rebalance)
     given: dict[str, Any] = dict.fromkeys(IncidentAnswer.__dataclass_fields__)
     return IncidentAnswer(**given | {"members": (_member(client_id),), "rebalances": (rebalance,)})
 
