@@ -4,10 +4,10 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from agent.errors import DecodeError
 from agent.inspection import error_messages as faults
@@ -37,6 +37,11 @@ _RENEW_SHARE = 0.8
 _SOFTWARE = {"client_software_name": CLIENT_ID, "client_software_version": "1"}
 
 
+_LOOP_BYTES = 256 << 10
+"""A longer response is decoded in another thread: one of 100 MiB takes seconds."""
+_T = TypeVar("_T")
+
+
 class BrokerResponse(NamedTuple):
     """A broker's response, not decoded yet."""
 
@@ -57,6 +62,21 @@ class BrokerResponse(NamedTuple):
         except DecodeError as error:
             text = f"{self.address}: {self.api.label}: the response cannot be decoded: {error}"
             raise RefusedError(text, "not_kafka") from error
+
+    async def decode(self, convert: Callable[[Fields], _T]) -> _T:
+        """Return the converted fields; proxy and pages do not wait for a long response.
+
+        Raises:
+            RefusedError: the response cannot be decoded.
+
+        """
+        if len(self.frame) < _LOOP_BYTES:
+            return convert(self.read())
+        return await call_in_daemon(lambda: convert(self.read()), "decode")
+
+    async def fields(self) -> Fields:
+        """Return the fields, as `decode` does."""
+        return await self.decode(lambda fields: fields)
 
 
 async def _open_streams(
@@ -234,9 +254,9 @@ class Connection:
 
     async def _negotiate_versions(self) -> None:
         answer = await self._send(Api.API_VERSIONS, API_VERSIONS_VERSION, **_SOFTWARE)
-        if answer.read()["error_code"] == _VERSION_UNSUPPORTED:
+        if (await answer.fields())["error_code"] == _VERSION_UNSUPPORTED:
             answer = await self._send(Api.API_VERSIONS, 0)
-        fields = answer.read()
+        fields = await answer.fields()
         if fields["error_code"]:
             text = f"{self.address}: ApiVersions: {error_name(fields['error_code'])}"
             raise RefusedError(text, "not_kafka")
@@ -247,7 +267,7 @@ class Connection:
 
     async def _log_in(self, login: Login) -> None:
         answer = await self.send(Api.SASL_HANDSHAKE, mechanism=login.mechanism.value)
-        hello = answer.read()
+        hello = await answer.fields()
         if hello["error_code"] == _MECHANISM_UNSUPPORTED:
             there = ", ".join(hello["mechanisms"] or ()) or "none"
             text = f"{self.address}: does not have {login.mechanism}; it has {there}"
@@ -267,7 +287,8 @@ class Connection:
         exchange = await call_in_daemon(login.exchange, "login")
         message = next(exchange)
         while True:
-            fields = (await self.send(Api.SASL_AUTHENTICATE, auth_bytes=message)).read()
+            response = await self.send(Api.SASL_AUTHENTICATE, auth_bytes=message)
+            fields = await response.fields()
             self._check_login(login, fields)
             lifetime_s = fields.get("session_lifetime", 0) / 1000
             if lifetime_s:

@@ -87,14 +87,14 @@ class BrokerPool:
                 response = await connection.send(
                     Api.METADATA, topics=[], allow_auto_topic_creation=False
                 )
-                return _as_described(response.read())
+                return _as_described(await response.fields())
             response = await connection.send(
                 Api.DESCRIBE_CLUSTER,
                 include_cluster_authorized_operations=True,
                 endpoint_type=1,
                 include_fenced_brokers=True,
             )
-            return response.read()
+            return await response.fields()
 
     async def send(self, node: Node, api: Api, **values: Any) -> Fields:
         """Send a request to a broker and return the fields; callers wait for each other.
@@ -103,7 +103,7 @@ class BrokerPool:
             BrokerError: the broker cannot be used, or lacks the API.
 
         """
-        return (await self.send_undecoded(node, api, **values)).read()
+        return await (await self.send_undecoded(node, api, **values)).fields()
 
     async def send_undecoded(self, node: Node, api: Api, **values: Any) -> BrokerResponse:
         """Send a request to a broker; return the response as bytes: the caller may know them.
@@ -126,7 +126,7 @@ class BrokerPool:
         error = UnreachableError("no broker is known", "unreachable")
         for address in dict.fromkeys([*known, *self._bootstrap]):
             try:
-                return (await self._send(address, api, **values)).read()
+                return await (await self._send(address, api, **values)).fields()
             except UnreachableError as unreachable:
                 error = unreachable
         raise error

@@ -127,7 +127,7 @@ class _CoordinatorRequests(Generic[_T]):
         if cached is not None:
             self.results |= cached
             return
-        fields = response.read()
+        fields = await response.fields()
         is_batch = "groups" in fields
         for each in (fields["groups"] or ()) if is_batch else [{"group_id": groups[0]} | fields]:
             self._read_group(node, each)

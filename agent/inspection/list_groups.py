@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from agent.inspection.admin_requests import Api, digest
@@ -66,16 +67,20 @@ async def _list_at(
             content = digest(response.frame)
             if node in cache and cache[node].digest == content:
                 return cache[node].groups
-            fields = response.read()
+            code, listings = await response.decode(partial(_read_listings, node=node))
         except BrokerError as error:
             return down_broker(node, error)
-        code = fields["error_code"]
         if not code:
-            cache[node] = CachedListing(content, tuple(_listings(fields, node)))
+            cache[node] = CachedListing(content, listings)
             return cache[node].groups
         if code not in RETRIABLE or not await backoff.wait():
             text = f"{node.address}: ListGroups: {error_name(code)}"
             return down_broker(node, UnreachableError(text, "list_groups"))
+
+
+def _read_listings(fields: Fields, node: Node) -> tuple[int, tuple[Listing, ...]]:
+    """Return a response's error code and its groups."""
+    return fields["error_code"], tuple(_listings(fields, node))
 
 
 def _listings(fields: Fields, node: Node) -> Iterable[Listing]:

@@ -24,11 +24,14 @@ _VARINT_BYTES = 5
 class Buffer:
     """A position in some bytes. Every method raises `DecodeError` beyond their end."""
 
-    __slots__ = ("_at", "_data", "_element_limit", "_elements", "clipped_names")
+    __slots__ = ("_at", "_data", "_element_limit", "_elements", "_struct_weight", "clipped_names")
 
-    def __init__(self, data: bytes, element_limit: int = ELEMENT_LIMIT) -> None:
+    def __init__(
+        self, data: bytes, element_limit: int = ELEMENT_LIMIT, *, struct_weight: int = 1
+    ) -> None:
+        """A structure in an array counts as ``struct_weight`` elements."""
         self._data = data
-        self._element_limit = element_limit
+        self._element_limit, self._struct_weight = element_limit, struct_weight
         self._at = 0
         self._elements = 0
         self.clipped_names = 0
@@ -126,9 +129,14 @@ class Buffer:
         self._count(count)
         return [read(self) for _ in range(count)]
 
-    def _count(self, count: int) -> None:
+    def structs(self, read: Callable[["Buffer"], _T], count: int) -> list[_T]:
+        """Read ``count`` structures, as `array` does."""
+        self._count(count, self._struct_weight)
+        return [read(self) for _ in range(count)]
+
+    def _count(self, count: int, weight: int = 1) -> None:
         if count > 0:
-            self._elements += count
+            self._elements += count * weight
             if count > len(self._data) - self._at or self._elements > self._element_limit:
                 raise DecodeError(f"an array of {count} in {len(self._data) - self._at} bytes")
 

@@ -200,10 +200,9 @@ def _field_reader(
     if getattr(hint, "__origin__", None) is tuple:
         if kind == "int32":
             return _numbers_reader(flexible)
-        element = (
-            _scalar_reader(kind, flexible) if kind else _struct_reader(get_args(hint)[0], kin=kin)
-        )
-        return _array_reader(element, flexible)
+        if kind:
+            return _array_reader(_scalar_reader(kind, flexible), flexible)
+        return _structs_reader(_struct_reader(get_args(hint)[0], kin=kin), flexible)
     if kind:
         return _scalar_reader(kind, flexible)
     struct = _struct_reader(hint)
@@ -218,6 +217,14 @@ def _array_reader(element: Read, flexible: bool) -> Read:
     def read(buffer: Buffer) -> list[Any] | None:
         count = buffer.varint() - 1 if flexible else buffer.int32()
         return None if count < 0 else buffer.array(element, count)
+
+    return read
+
+
+def _structs_reader(element: Read, flexible: bool) -> Read:
+    def read(buffer: Buffer) -> list[Any] | None:
+        count = buffer.varint() - 1 if flexible else buffer.int32()
+        return None if count < 0 else buffer.structs(element, count)
 
     return read
 
