@@ -140,8 +140,8 @@ _FIGURES = {
     "admin answers": [
         f"{_mib(broker_connection._FRAME_LIMIT)} a response",
         f"its timeout ({_seconds(_default(broker_connection.Connection.open, 'timeout_s'))})",
-        f"{admin_requests.ELEMENT_LIMIT:,} elements, of which a structure takes"
-        f" {admin_requests.STRUCT_WEIGHT}",
+        f"{admin_requests.ELEMENT_LIMIT:,} elements",
+        f"a structure takes {admin_requests.STRUCT_WEIGHT}",
         f"{_seconds(broker_connection.MAX_THROTTLE_S)} more at most for a quota",
         f"{broker_pool.MAX_BROKERS:,} brokers and connections",
         f"{log_format.MAX_VALUE_CHARS:,} characters of a value in a log line",
