@@ -13,6 +13,7 @@ import click
 from agent.cli.spark_exit import spark_exit
 from agent.cli.spark_jars import jars_of_tables
 from agent.config.objectives import EXAMPLE, read_objectives
+from metrics.model.names import printable
 
 if TYPE_CHECKING:
     from aggregation.spark.report.rules import FailureRule, FigureValues
@@ -22,6 +23,7 @@ _DAY = click.DateTime(formats=["%Y-%m-%d"])
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _BEFORE = "before"
 _MISSED = "slo_missed"
+_NAMES_SHOWN = 5
 _PERIOD = re.compile(r"(\d{4}-\d\d-\d\d):(\d{4}-\d\d-\d\d)")
 
 
@@ -127,7 +129,7 @@ def report(  # noqa: PLR0913 - one argument an option
     with spark_exit():
         from aggregation.spark.report.context import ReportRequest, load_context  # noqa: PLC0415
         from aggregation.spark.report.history import dated_folder, write_index  # noqa: PLC0415
-        from aggregation.spark.report.objectives import Objective, find_unused  # noqa: PLC0415
+        from aggregation.spark.report.objectives import Objective, find_undecided, find_unused  # noqa: PLC0415
         from aggregation.spark.report.proposals import propose_changes  # noqa: PLC0415
         from aggregation.spark.report.render import (  # noqa: PLC0415
             Format,
@@ -173,6 +175,10 @@ def report(  # noqa: PLR0913 - one argument an option
                 write_index(output, found, page)
     for pattern in find_unused(objectives, found.tables, by):
         notify(f"{slo}: {pattern!r} is the objective of no {by} in this period")
+    if undecided := find_undecided(found.tables["slo"], by):
+        shown = ", ".join(map(printable, undecided[:_NAMES_SHOWN]))
+        more = f" and {len(undecided) - _NAMES_SHOWN} more" if undecided[_NAMES_SHOWN:] else ""
+        notify(f"not checked: the objective of {shown}{more}, of which a figure is not known")
     click.echo(page)
     _check_rules(wanted, found.figure_values(), notify)
 

@@ -52,6 +52,11 @@ def find_unused(objectives: Sequence[Objective], tables: Mapping[str, Rows], by:
     return [each.pattern for n, each in enumerate(objectives) if n not in used]
 
 
+def find_undecided(rows: Rows, by: str) -> list[str]:
+    """Return the groups whose objective is neither met nor missed: a figure of it is not known."""
+    return [row[by] or "" for row in rows if row["met"] is None]
+
+
 def _is_within(budget: float, spent: float | None, *, is_more: bool) -> bool | None:
     """Return whether a budget was kept; a lower bound can only show that it was not."""
     if spent is None:

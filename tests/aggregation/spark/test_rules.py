@@ -8,7 +8,12 @@ import pytest
 
 from aggregation.spark.report.compare import compare_rates, count_observed
 from aggregation.spark.report.news import ObservedSpan, find_observed
-from aggregation.spark.report.objectives import Objective, find_unused, objective_rows
+from aggregation.spark.report.objectives import (
+    Objective,
+    find_undecided,
+    find_unused,
+    objective_rows,
+)
 from aggregation.spark.report.report import count_days
 from aggregation.spark.report.rules import parse_rule
 from aggregation.spark.report.significance import is_change
@@ -55,6 +60,16 @@ def test_pattern_that_is_no_groups_objective_is_named() -> None:
     ]
     share: list[dict[str, Any]] = [{"group": "payments"}, {"group": "orders"}]
     assert find_unused(objectives, {"share": share}, "group") == ["paymnets", "orders"]
+
+
+def test_objective_that_nothing_decides_is_named() -> None:
+    """A pipeline that asks for missed ones would pass without a word."""
+    rows: list[dict[str, Any]] = [
+        {"group": "payments", "met": None},
+        {"group": "orders", "met": True},
+        {"group": "audit", "met": False},
+    ]
+    assert find_undecided(rows, "group") == ["payments"]
 
 
 def test_objectives_are_of_the_first_pattern_and_scale_with_the_period() -> None:
