@@ -13,6 +13,8 @@ from agent.errors import ConfigError
 MAX_BYTES = 1024 * 1024
 """Far above any configuration by hand; stops a log or a device named by mistake."""
 
+_NUMBER_CHARS = 40
+"""Of a whole number; PyYAML takes a minute for one of 600 KB in base 60."""
 _VARIABLE = re.compile(r"\$(?P<escaped>\$)?\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -41,6 +43,16 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
             seen.add(key_node.value)
         return super().construct_mapping(node, deep=deep)
+
+
+def _read_int(loader: _Loader, node: yaml.ScalarNode) -> int:
+    if len(node.value) > _NUMBER_CHARS:
+        problem = f"a number of {len(node.value)} characters is not taken"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+    return int(loader.construct_yaml_int(node))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _read_int)
 
 
 def read_yaml(path: Path, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:

@@ -363,6 +363,16 @@ def test_a_number_without_end_is_refused(file: Path, text: str, said: str) -> No
     assert refusal(file, LEAST + text).startswith(f"agent.yaml: {said}")
 
 
+@pytest.mark.parametrize(
+    "number", ["0x" + "f" * 5000, "0b" + "1" * 20_000, "0" + "7" * 5000, "1" + ":59" * 5000, NINES]
+)
+def test_a_number_of_any_base_without_end_is_refused(file: Path, number: str) -> None:
+    """Its message could not be formatted, and base 60 takes quadratic time."""
+    said = refusal(file, LEAST + f"limits: {{members: {number}}}")
+
+    assert f"a number of {len(number)} characters is not taken" in said
+
+
 def test_the_example_that_run_shows_is_a_configuration(file: Path) -> None:
     file.write_text(EXAMPLE)
 
