@@ -39,7 +39,7 @@ def compile_pattern(text: str, where: str) -> re.Pattern[str]:
         return re.compile(re.escape(text))
     try:
         return re.compile(text.removeprefix(_REGEX), re.DOTALL)
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise ConfigError(f"{where}: {text!r} is no regular expression: {error}") from error
 
 

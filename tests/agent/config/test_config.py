@@ -254,6 +254,11 @@ def test_overrides_win_over_the_file(file: Path) -> None:
         (LEAST + "web: {telemetry_path: /-/ready}", "web.telemetry_path: found '/-/ready', wa"),
         (LEAST + "apps: {a: b}", "apps.a: found 'b', wanted a list of groups, or"),
         (LEAST + "apps: {'re:(': b}", "apps.re:(: 're:(' is no regular expression"),
+        pytest.param(
+            LEAST + f"groups: {{include: ['re:{'(' * 5000}']}}",
+            "groups.include: 're:((((",
+            id="too deep",
+        ),
         (LEAST + "apps: {'re:a': $1}", "apps.re:a: $1 is wanted, the pattern has 0"),
         (LEAST + "groups: {include: ['re:[']}", "groups.include: 're:[' is no regular expression"),
         (LEAST + "host: ${NOT_SET}", "host: the environment variable 'NOT_SET' is not set"),
