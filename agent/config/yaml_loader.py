@@ -15,6 +15,7 @@ MAX_BYTES = 1024 * 1024
 
 _NUMBER_CHARS = 40
 """Of a whole number; PyYAML takes a minute for one of 600 KB in base 60."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _VARIABLE = re.compile(r"\$(?P<escaped>\$)?\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -52,7 +53,16 @@ def _read_int(loader: _Loader, node: yaml.ScalarNode) -> int:
     return int(loader.construct_yaml_int(node))
 
 
+def _read_text(loader: _Loader, node: yaml.ScalarNode) -> str:
+    """Return a text; half of a pair of UTF-16, as an escape can write it, cannot be stored."""
+    if _SURROGATE.search(node.value):
+        problem = f"{node.value[:_NUMBER_CHARS]!r} holds half of a character"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+    return str(loader.construct_yaml_str(node))
+
+
 _Loader.add_constructor("tag:yaml.org,2002:int", _read_int)
+_Loader.add_constructor("tag:yaml.org,2002:str", _read_text)
 
 
 def read_yaml(path: Path, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:

@@ -66,6 +66,10 @@ _ANYTHING = re.compile(
     r"(?P<name>\(\?P<(?:group|member_id|instance_id|client_id|assignor|due|thread)>)?"
     r"\.(?P<repeat>[+*])(?P<tail>\??[)?$]*$)?"
 )
+_SHOWN_CHARS = 200
+"""Of an expression, in a message."""
+_INVALID = (re.error, RecursionError, OverflowError)
+"""What `re` raises for an expression: wrong, nested too deep, or with too large a number."""
 _WITH_STATUS = (Action.RAISE, Action.FOLLOW_UP, Action.STREAMS, Action.ANNOUNCE)
 _GROUP_TYPES = ("classic", "consumer", "share", "streams")
 _RULE_KEYS = {
@@ -299,12 +303,12 @@ def _bound_cost(text: str, where: str) -> str:
     """Return a user's expression with limits that bound its cost."""
     try:
         bounded = bound_cost(text)
-    except re.error:
+    except _INVALID:
         return text  # `_compile` reports it
     if bounded is None:
         raise DialectError(
-            f"{where}.text: found parts that match one text in too many ways in {text!r}, wanted "
-            "parts with one end, as [^,]+ before a comma or a possessive (?:a|ab)*+"
+            f"{where}.text: found parts that match one text in too many ways in {_clip(text)}, "
+            "wanted parts with one end, as [^,]+ before a comma or a possessive (?:a|ab)*+"
         )
     return bounded
 
@@ -312,5 +316,10 @@ def _bound_cost(text: str, where: str) -> str:
 def _compile(text: Any, where: str) -> re.Pattern[str]:
     try:
         return re.compile(_bound_repeats(str(text)))
-    except re.error as error:
-        raise DialectError(f"{where}: {error} in {text!r}") from error
+    except _INVALID as error:
+        raise DialectError(f"{where}: {error} in {_clip(str(text))}") from error
+
+
+def _clip(text: str) -> str:
+    """Return a text for a message."""
+    return repr(text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…")

@@ -378,6 +378,13 @@ def test_a_number_of_any_base_without_end_is_refused(file: Path, number: str) ->
     assert f"a number of {len(number)} characters is not taken" in said
 
 
+def test_half_of_a_character_is_refused(file: Path) -> None:
+    """An escape can write it, and no checkpoint, sample or page could."""
+    assert "line 4, column 7: 'a\\ud800' holds half of a character" in refusal(
+        file, LEAST + 'host: "a\\ud800"'
+    )
+
+
 def test_the_example_that_run_shows_is_a_configuration(file: Path) -> None:
     file.write_text(EXAMPLE)
 

@@ -61,6 +61,8 @@ WRONG_RULES = [
         ".streams: found 'NewMember', wanted one of Revocation",
     ),
     ({"text": "(a", "does": "ignore"}, ".text: missing ), unterminated subpattern at position 0"),
+    ({"text": "(" * 3_000 + ")" * 3_000, "does": "ignore"}, ".text: maximum recursion depth"),
+    ({"text": "a{99999999999}", "does": "ignore"}, ".text: the repetition number is too large"),
 ]
 
 
