@@ -1,7 +1,7 @@
 """The report as Markdown, as JSON, and as a mail that is ready to send."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -181,6 +181,18 @@ class _Code(str):
     __slots__ = ()
 
 
+class _Heading(str):
+    """The begin of a part of the mail."""
+
+    __slots__ = ()
+
+
+def _part(heading: str, lines: Iterable[str]) -> list[str]:
+    """Return lines below a heading; nothing without any."""
+    found = list(lines)
+    return ["", _Heading(heading), *found] if found else []
+
+
 def _plain_text(line: str) -> str:
     return line if isinstance(line, _Code) else plain(line)
 
@@ -188,6 +200,8 @@ def _plain_text(line: str) -> str:
 def _html(line: str) -> Markup:
     if isinstance(line, _Code):
         return Markup("<pre>{}</pre>").format(line)
+    if isinstance(line, _Heading):
+        return Markup("<h3>{}</h3>").format(line)
     return Markup("<p>{}</p>").format(plain(line))
 
 
@@ -197,16 +211,21 @@ def mail(report: Report) -> bytes:
         report.title,
         "",
         *report.sentences,
-        "",
-        *(
-            f"{n}. {readable(subject(row))}: {cost_of(row)}, {row['unplanned']:,} unplanned"
-            for n, row in enumerate(report.worst, 1)
+        *_part(
+            "Groups that cost most",
+            (
+                f"{n}. {readable(subject(row))}: {cost_of(row)}, {row['unplanned']:,} unplanned"
+                for n, row in enumerate(report.worst, 1)
+            ),
         ),
-        *(f"Objective of {describe_objective(row)}" for row in report.tables["slo"][:_OBJECTIVES]),
-        *(
-            text
-            for each in report.first_proposals
-            for text in (describe_proposal(each), _Code(plain_lines(paste_text(each))))
+        *_part("Objectives", map(describe_objective, report.tables["slo"][:_OBJECTIVES])),
+        *_part(
+            "Changes worth making",
+            (
+                text
+                for each in report.first_proposals
+                for text in (describe_proposal(each), _Code(plain_lines(paste_text(each))))
+            ),
         ),
         "",
         f"Kafka consumer group rebalances {format_days(report.period)} ({report.zone})",

@@ -635,7 +635,7 @@ def test_objective_that_is_missed_is_on_the_first_screen() -> None:
     assert f"- {line}" in markdown(found)
     body = message_from_bytes(mail(found), policy=default).get_body(("plain",))
     assert body is not None
-    assert f"Objective of {line}" in body.get_content()
+    assert f"\n\nObjectives\n{line}\n" in body.get_content().replace("\r", "")
 
 
 def test_json_has_every_section_and_figure() -> None:
