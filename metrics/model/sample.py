@@ -196,7 +196,10 @@ def parse_time(ts: str) -> float:
     """
     if len(ts) > _TIME_MAX_CHARS:
         raise ValueError(f"{len(ts)} characters are no time")
-    time = datetime.fromisoformat(ts)
+    try:
+        time = datetime.fromisoformat(ts)
+    except ValueError:
+        raise ValueError(f"{ts!r} is no time, as 2026-11-20T06:30:00Z is") from None
     if time.tzinfo is None:
         raise ValueError(f"no zone in {ts!r}")
     return time.timestamp()

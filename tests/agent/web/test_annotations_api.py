@@ -72,7 +72,7 @@ def test_marker_that_is_posted_twice_has_one_id() -> None:
         (b'{"text": 5}', "no annotation"),
         (b'{"text": "x", "colour": "red"}', "unknown field `colour`"),
         (b'{"text": "  "}', "text is empty"),
-        (b'{"text": "x", "at": "today"}', "Invalid isoformat"),
+        (b'{"text": "x", "at": "today"}', "is no time, as 2026-11-20T06:30:00Z is"),
         (b'{"text": "x", "at": "2026-03-12T10:00:00"}', "no zone"),
         (b'{"text": "x", "group": "%s"}' % (b"g" * 300), "longer than 255"),
         (b"[" * 5000, "no annotation"),

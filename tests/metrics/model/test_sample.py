@@ -98,7 +98,7 @@ class TestCodec:
             ({"to": 14}, "14 is no status code (0 to 13)"),
             ({"from_": -1}, "-1 is no status code (0 to 13)"),
             ({"peak": 99}, "99 is no status code (0 to 13)"),
-            ({"ts": "yesterday"}, "Invalid isoformat string: 'yesterday'"),
+            ({"ts": "yesterday"}, "'yesterday' is no time, as 2026-11-20T06:30:00Z is"),
             ({"joined_ts": "2026-11-21T06:31:51"}, "no zone in '2026-11-21T06:31:51'"),
         ],
     )
@@ -225,7 +225,7 @@ class TestTime:
 
     @pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21", "2026-11-21T06:31:51"])
     def test_without_a_zone_is_no_time(self, text: str) -> None:
-        with pytest.raises(ValueError, match=r"Invalid isoformat|no zone"):
+        with pytest.raises(ValueError, match=r"is no time|no zone"):
             parse_time(text)
 
     @given(st.integers(0, 4_000_000_000_000_000))
