@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaConnectionError
 
 _FLUSH_S = 60
 
@@ -26,9 +27,13 @@ def write(topic: str, settings: dict[str, Any]) -> None:
 def read(topic: str, settings: dict[str, Any]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     consumer = KafkaConsumer(topic, auto_offset_reset="earliest", **settings)
-    for record in consumer:
-        sys.stdout.write(f"{record.value.decode()}\n")
-        sys.stdout.flush()
+    while True:
+        try:
+            for record in consumer:
+                sys.stdout.write(f"{record.value.decode()}\n")
+                sys.stdout.flush()
+        except KafkaConnectionError as error:  # the application's to repeat: a broker has ended
+            sys.stderr.write(f"{error}\n")
 
 
 if __name__ == "__main__":
