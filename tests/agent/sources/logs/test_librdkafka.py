@@ -52,7 +52,7 @@ def _rows(signals: list[Signal]) -> Iterator[dict[str, object]]:
 def test_the_recorded_consumers_are_read_as_they_acted() -> None:
     text = (_GOLDEN / "input.log").read_text()
 
-    found = list(_rows(_signals(text)))
+    found = list(_rows([each for each in _signals(text) if each.assigned is None]))
 
     expected = (_GOLDEN / "expected.jsonl").read_text().splitlines()
     assert found == [json.loads(line) for line in expected]
