@@ -145,14 +145,7 @@ class TestLibrdkafka:
             "assigned): Broker: Group rebalance in progress"
         ),
     )
-    PAUSED = (
-        'Group "g" changed join state steady -> wait-unassign-call (state up)',
-        'Group "g": clearing group assignment',
-    )
-    REVOKED = (
-        *PAUSED,
-        ('Group "g" changed join state wait-unassign-call -> wait-unassign-to-complete (state up)'),
-    )
+    REVOKED = ('Group "g": clearing group assignment',)
     COOPERATIVE = (
         *EAGER,
         JOINED.format(2),
@@ -186,10 +179,6 @@ class TestLibrdkafka:
 
     def test_member_reads_its_assignment_until_it_is_revoked(self) -> None:
         assert self.read(*self.EAGER, *self.REVOKED) == [("t-0", "t-1"), ()]
-
-    def test_member_that_works_reads_until_it_takes_the_callback(self) -> None:
-        """As by traffic: its join follows the callback, seconds after the heartbeat's answer."""
-        assert self.read(*self.EAGER, *self.PAUSED) == [("t-0", "t-1")]
 
     def test_logger_may_stand_behind_the_text(self) -> None:
         found = self.read(*self.EAGER, *self.REVOKED, tail=" (librdkafka)")
