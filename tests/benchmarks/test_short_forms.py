@@ -40,6 +40,7 @@ def test_the_log_path_is_measured_beside_mtail_and_grep() -> None:
     assert text.count("ours / ") == 4
 
 
+@pytest.mark.field
 @pytest.mark.kafka
 @pytest.mark.jvm
 @pytest.mark.timeout(700)
@@ -65,6 +66,7 @@ def test_the_footprint_is_measured_and_nothing_heavy_is_imported() -> None:
     assert "matplotlib: nothing" in text
 
 
+@pytest.mark.field
 @pytest.mark.spark
 def test_the_analysis_is_measured_beside_duckdb_and_polars(
     monkeypatch: pytest.MonkeyPatch,

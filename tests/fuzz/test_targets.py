@@ -12,7 +12,7 @@ from tests.fuzz.targets import TARGETS
 pytestmark = pytest.mark.fuzz
 
 _CORPUS = Path(__file__).parent / "corpus"
-_MUTANTS = 500
+_MUTANTS = 250
 _LENGTHS = (struct.pack(">i", 2**31 - 1), b"\xff\xff\xff\xff\x07", struct.pack("<i", 2**31 - 1))
 """2 GiB: as Kafka's INT32, as its unsigned varint, and as pcap has it."""
 _GROWTH_BYTES_MAX = 20 << 20

@@ -57,6 +57,7 @@ def _made(admin: AdminClient) -> bool:
     return True
 
 
+@pytest.mark.field
 def test_topic_that_has_outgrown_the_old_one_is_read_from_its_start(
     cluster: Cluster, samples: Sequence[Sample], tmp_path: Path
 ) -> None:

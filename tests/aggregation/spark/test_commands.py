@@ -69,6 +69,7 @@ def test_killed_between_table_and_checkpoint_each_id_is_there_once(tmp_path: Pat
     assert again.stdout == ""
 
 
+@pytest.mark.field  # the short demo needs none either
 def test_no_java_on_the_machine_is_none_needed(tmp_path: Path) -> None:
     spool, tables, tools = tmp_path / "spool", tmp_path / "tables", tmp_path / "bin"
     samples = fleet(2, days=1, sampled_every_s=7200).samples

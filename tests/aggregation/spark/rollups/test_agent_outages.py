@@ -83,6 +83,7 @@ def test_restart_in_an_outage_is_no_crash(spark: SparkSession, tmp_path: Path) -
     assert expired(spark, tmp_path, seen) == []
 
 
+@pytest.mark.field
 def test_crash_beside_a_living_agent_is_one(spark: SparkSession, tmp_path: Path) -> None:
     back = round_of(4, 3 * HOUR_S, A, B, C, causes={"a": NEW})
     crash = round_of(3, 2 * HOUR_S, B, C)
@@ -90,6 +91,7 @@ def test_crash_beside_a_living_agent_is_one(spark: SparkSession, tmp_path: Path)
     assert expired(spark, tmp_path, seen) == ["a"]
 
 
+@pytest.mark.field
 def test_member_killed_with_its_agent_is_a_crash_and_no_outage(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -125,6 +125,7 @@ def test_api_has_one_row_for_each_episode(frame: Frame) -> None:
     assert [row.seconds for row in rows] == pytest.approx([10.004, 2.003])
 
 
+@pytest.mark.field
 def test_days_one_by_one_count_the_same(spark: SparkSession, tmp_path: Path) -> None:
     """The episode over midnight is carried for both agents, and merged when it is over."""
     rows = table_of(spark, [*twice(two_rounds), *twice(over_midnight)])

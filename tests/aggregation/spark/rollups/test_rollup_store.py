@@ -169,6 +169,7 @@ def test_late_records_redo_their_own_day_alone(
     assert tables.total("rebalance") == before + 1
 
 
+@pytest.mark.field
 def test_records_of_a_clock_that_began_at_zero_are_computed_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
