@@ -21,7 +21,7 @@ from aggregation.incidents.settings import (
 )
 from aggregation.rebalances.segments import member_of
 from metrics.model.partitions import parse_partitions
-from metrics.model.sample import Sample, SampleKind, is_number, parse_time
+from metrics.model.sample import FETCHERS_PAUSED, Sample, SampleKind, is_number, parse_time
 
 _Key = tuple[str, ...]
 SLACK_S = 5.0
@@ -34,6 +34,8 @@ class Ownership(NamedTuple):
     at: float
     member: _Key
     owned: frozenset[str]
+    is_paused: bool = False
+    """The client has paused its fetchers: its application takes the revoke callback later."""
 
 
 class Silence(NamedTuple):
@@ -115,7 +117,8 @@ class Attributes:
             if not owned and process != record.member_id:
                 return  # the other process with its instance id has these partitions already
             self.latest_process[member] = record.member_id
-        change = Ownership(parse_time(record.ts), member, owned)
+        is_paused = record.reason == FETCHERS_PAUSED
+        change = Ownership(parse_time(record.ts), member, owned, is_paused)
         self.ownership.append(change)
         for partition in owned:
             self.first_owned[partition] = min(change.at, self.first_owned.get(partition, change.at))

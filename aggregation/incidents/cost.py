@@ -5,6 +5,7 @@ unread from the moment at which its owner gives it up or departs until a member 
 
 - A dropped member stopped reading at its last poll if its poll interval is known, else at its drop.
 - A dead member stopped reading one session timeout before it expired.
+- A member of librdkafka stopped at its revoke callback (`aggregation.incidents.revocations`).
 - A partition without an owner before costs nothing, nor does one that stays with its owner.
 - If no source shows the next owner, the partition counts until the end of the rebalance. That also
   holds if a member has it again later that a source sees (`aggregation.incidents.unseen_takers`).
@@ -22,6 +23,7 @@ Source: incidents.md sections 4 and 1a.8.
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
@@ -29,6 +31,7 @@ from aggregation.incidents.attributes import Attributes, Ownership
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
 from aggregation.incidents.readers import GONE_S, LivingSpan, Readers
+from aggregation.incidents.revocations import Revocations
 from aggregation.incidents.unseen_takers import CompleteRebalances, IdleSpan
 from aggregation.rebalances.departures import STOP_S
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
@@ -96,7 +99,7 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
     gone = {draft: _list_gone_topics(draft) for draft in drafts}
     exits = list(_exits(drafts, attributes))
     changes = _list_changes(attributes, exits, _returns(drafts, attributes))
-    gaps = _gaps(changes, exits, _list_targets(drafts))
+    gaps = _gaps(changes, exits, _Stops(_list_targets(drafts), Revocations(drafts, attributes)))
     complete = CompleteRebalances(drafts, attributes, [*_idle_spans(exits, drafts)])
     ends = _LongGaps(changes, [LivingSpan(each[0], each[1]) for each in spans], now)
     for gap in map(ends.limit, _end_by_unseen(gaps, complete)):
@@ -310,16 +313,30 @@ def _list_targets(drafts: Iterable[Draft]) -> _Targets:
     return found
 
 
-def _loss_of(change: Ownership | _Exit, before_at: float, targets: _Targets) -> _Loss:
+@dataclass(frozen=True, slots=True)
+class _Stops:
+    """Times at which members stopped reading partitions that they gave up later, or earlier."""
+
+    targets: _Targets
+    revocations: Revocations
+
+    def find(self, change: Ownership, before_at: float) -> float:
+        """Return the time for a change; the member had the partitions since ``before_at``."""
+        spans = self.targets.get(change.member, ())
+        since = [since for since, until in spans if since <= change.at <= until + SLACK_S]
+        begun_at = self.revocations.find_begin(change)
+        return min([begun_at, *(max(at, before_at) for at in since)])
+
+
+def _loss_of(change: Ownership | _Exit, before_at: float, stops: _Stops) -> _Loss:
     """Return the loss of partitions by a change; the member had them since ``before_at``."""
     if isinstance(change, _Exit):
-        return _Loss(
-            change.stopped_at, change.at, change.draft, change.member, change.is_kept, change.how
-        )
-    spans = targets.get(change.member, ())
-    since = [since for since, until in spans if since <= change.at <= until + SLACK_S]
-    stopped_at = min([change.at, *(max(at, before_at) for at in since)])
-    return _Loss(stopped_at, change.at, None, change.member)
+        return _loss_by(change, change.stopped_at)
+    return _Loss(stops.find(change, before_at), change.at, None, change.member)
+
+
+def _loss_by(gone: _Exit, stopped_at: float) -> _Loss:
+    return _Loss(stopped_at, gone.at, gone.draft, gone.member, gone.is_kept, gone.how)
 
 
 def _list_leaves(exits: Iterable[_Exit]) -> _Leaves:
@@ -335,7 +352,7 @@ def _find_leave(change: Ownership | _Exit, leaves: _Leaves) -> _Loss | None:
         return None
     near = (each for each in leaves.get(change.member, ()) if 0 <= each.at - change.at <= SLACK_S)
     left = next(near, None)
-    return None if left is None else _loss_of(left._replace(stopped_at=change.at), change.at, {})
+    return None if left is None else _loss_by(left, change.at)
 
 
 def _list_changes(
@@ -350,7 +367,7 @@ def _list_changes(
 
 
 def _gaps(
-    changes: Iterable[tuple[float, Ownership | _Exit]], exits: Iterable[_Exit], targets: _Targets
+    changes: Iterable[tuple[float, Ownership | _Exit]], exits: Iterable[_Exit], stops: _Stops
 ) -> Iterator[Gap]:
     """Yield the spans in which a partition had no owner, after it had one."""
     owners: dict[str, set[tuple[str, ...]]] = defaultdict(set)
@@ -362,7 +379,7 @@ def _gaps(
     for at, change in changes:
         now_owned = change.owned if isinstance(change, Ownership) else frozenset[str]()
         loss = _find_leave(change, leaves) or _loss_of(
-            change, changed_at.get(change.member, at), targets
+            change, changed_at.get(change.member, at), stops
         )
         changed_at[change.member] = at
         before = owned.get(change.member, frozenset())

@@ -39,7 +39,7 @@ class Readers:
         self._changes: dict[str, list[tuple[float, int]]] = defaultdict(list)
         of_group = self._of_group = list[tuple[float, int]]()
         owners = set[_Key]()
-        for at, member, partitions in changes:
+        for at, member, partitions, _ in changes:
             topics = frozenset(each.rpartition("-")[0] for each in partitions)
             for topic in owned.get(member, frozenset()) ^ topics:
                 _set(members[topic], member, is_in=topic in topics)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from math import inf
 
+from msgspec.structs import replace
+
 from metrics.model.partitions import (
     PARTITIONS_MAX,
     clip_partitions,
@@ -166,7 +168,10 @@ def _record_partitions(track: Track, signal: Signal, assigned: tuple[str, ...]) 
     track.emptied_at = 0.0
     if now == track.assigned and (now or not is_behind):
         return []
-    return _replace_partitions(track, now, signal.at)
+    changes = _replace_partitions(track, now, signal.at)
+    if signal.kind is SignalKind.SEEN:  # the reason of another one is that of its status
+        changes = [replace(each, reason=signal.reason) for each in changes]
+    return changes
 
 
 def _has_nothing(signal: Signal) -> bool:

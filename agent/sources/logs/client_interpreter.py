@@ -393,7 +393,7 @@ class ClientInterpreter:
             self._forget_partitions(client)
             self.budget.forgotten += 1
             return []
-        return self._report_partitions(client, at, assigned)
+        return self._report_partitions(client, at, assigned, event.captures.get("reason"))
 
     def _forget_partitions(self, client: ClientState) -> None:
         self._resize(-client.partition_chars)
@@ -404,9 +404,9 @@ class ClientInterpreter:
         self.budget.note(self.stream, self.partition_chars)
 
     def _report_partitions(
-        self, client: ClientState, at: float, assigned: tuple[str, ...]
+        self, client: ClientState, at: float, assigned: tuple[str, ...], reason: str | None = None
     ) -> list[Signal]:
-        return self._report(client, at, assigned=assigned)
+        return self._report(client, at, assigned=assigned, reason=reason)
 
     def _report(
         self,
@@ -414,6 +414,7 @@ class ClientInterpreter:
         at: float,
         *,
         assigned: tuple[str, ...] | None = None,
+        reason: str | None = None,
         closes: bool = False,
     ) -> list[Signal]:
         """Report what moves no status, in the order of the client's other signals."""
@@ -424,6 +425,7 @@ class ClientInterpreter:
             source=self.source,
             generation=client.generation,
             assigned=assigned,
+            reason=clip_reason(reason),
             closes=closes,
         )
         if client.lane not in self.lanes:
