@@ -17,12 +17,13 @@ from typing import NamedTuple
 import msgspec
 
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind, save_by_waiting
+from aggregation.incidents.premises import PREMISES
 from aggregation.incidents.settings import (
     BROKER_SESSION_S,
-    INSTANCE_ID,
     LONGEST_INTERVAL_S,
     LONGEST_PAUSE_S,
     SESSION_TIMEOUT,
+    ClientKind,
     has_broker_session,
     setting_of,
 )
@@ -54,6 +55,8 @@ class _AdviceText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The entry applies to errors that match this pattern."""
     waits: bool = False
     """The setting makes the group wait for members that come back."""
+    premises: tuple[str, ...] = ()
+    """Names in `PREMISES`: the entry applies to incidents for which all of them hold."""
 
 
 class _AdviceDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,16 +117,7 @@ def _is_apt(entry: _AdviceText, incident: Incident, values: dict[str, str]) -> b
         return False
     if incident.kind is IncidentKind.MEMBER_LEFT and not incident.rebalances:
         return False  # the last of its group: nobody had to rebalance
-    is_static = any(member.group_instance_id for member in incident.members)
-    if entry.setting == INSTANCE_ID and incident.kind is not IncidentKind.FENCED and is_static:
-        return False
-    if entry.setting == "partition.assignment.strategy" and incident.kind in _MOVES:
-        return incident.may_stop_others and incident.cost.unread_partition_seconds != 0.0
-    is_delay = entry.setting == "group.initial.rebalance.delay.ms"
-    return not is_delay or len(incident.members) > 1
-
-
-_MOVES = {IncidentKind.MEMBER_JOINED, IncidentKind.MEMBER_LEFT}
+    return all(PREMISES[name](incident) for name in entry.premises)
 
 
 def _values(incident: Incident) -> dict[str, str]:
@@ -143,7 +137,13 @@ def _values(incident: Incident) -> dict[str, str]:
         if isinstance(by, dict)
         else "an admin client",
         "dropped": _names(_dropped_others(incident)),
-        "waits": _names([w.member.client_id for w in incident.waiting_for]),
+        "waits": _names(_slow_members(incident)),
+        "work": _place_of_work(incident),
+        "slow": _remedy_of_slow_calls(incident),
+        "cooperative": "cooperative-sticky"
+        if incident.joins_without_poll
+        else "CooperativeStickyAssignor",
+        **_changed_topics(incident),
         "missing": ", ".join(incident.missing),
     }
     return {name: text for name, text in shown.items() if text}
@@ -157,6 +157,53 @@ def _dropped_others(incident: Incident) -> list[str]:
         for each in incident.departures
         if each.how is DepartureMode.DROPPED and each.member in waits
     ]
+
+
+def _slow_members(incident: Incident) -> list[str]:
+    """Return members that worked while the group waited for them.
+
+    Others were waited for because they were gone, or because their join had failed.
+    """
+    gone = {each.member for each in incident.departures if each.how in _GONE}
+    for kind, members in ((incident.kind, incident.members), *incident.also):
+        if kind in {IncidentKind.JOIN_FAILED, IncidentKind.FENCED}:
+            gone |= set(members)
+    return [each.member.client_id for each in incident.waiting_for if each.member not in gone]
+
+
+_GONE = {DepartureMode.EXPIRED, DepartureMode.FENCED, DepartureMode.REMOVED}
+
+
+def _place_of_work(incident: Incident) -> str:
+    """Return where less work makes a member join sooner, in the words of its client."""
+    match incident.client_kind:
+        case ClientKind.CONNECT:
+            return "to stop connectors and tasks"
+        case ClientKind.STREAMS:
+            return "between polls"
+    callback = "the rebalance callback" if incident.joins_without_poll else "onPartitionsRevoked"
+    return f"between polls and in {callback}"
+
+
+def _remedy_of_slow_calls(incident: Incident) -> str:
+    """Return where slow calls belong: consumers of partitions alone can pause them."""
+    is_consumer = incident.client_kind is ClientKind.CONSUMER and incident.group_type != "share"
+    other = ", or in a thread of their own with the partitions paused" if is_consumer else ""
+    return f"under a time-out{other}"
+
+
+def _changed_topics(incident: Incident) -> dict[str, str]:
+    """Return the topics that grew, appeared and went away, or were not seen for a moment."""
+    found: dict[str, list[str]] = {"grown": [], "new": [], "lost": []}
+    topics = incident.detail.get("topics")
+    is_metadata = incident.kind is IncidentKind.METADATA_CHANGED
+    rows = topics if is_metadata and isinstance(topics, list) else []
+    for row in rows:
+        kind = "lost" if not row.get("after") else "grown" if row.get("before") else "new"
+        found[kind].append(str(row.get("topic")))
+    unseen = incident.detail.get("unseen_topics")
+    found["unseen"] = [str(each) for each in unseen] if isinstance(unseen, list) else []
+    return {kind: _names(names) for kind, names in found.items()}
 
 
 def _names(client_ids: list[str]) -> str:

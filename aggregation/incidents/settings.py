@@ -43,10 +43,12 @@ class ClientKind(StrEnum):
 _ON_BROKER = {"consumer", "share", "streams"}
 _NAMES = {SESSION_TIMEOUT: "{}.session.timeout.ms", "group.max.size": "group.{}.max.size"}
 _OF_CLASSIC = {
+    "acceptable.recovery.lag",
     "group.initial.rebalance.delay.ms",
     "internal.leave.group.on.close",
     "metadata.max.age.ms",
     "partition.assignment.strategy",
+    "upgrade.from",
 }
 _LACKS = {
     ClientKind.CONSUMER: set[str](),
