@@ -5,19 +5,16 @@ its partitions until then. Neither source shows that moment. The client's log sh
 answer before it, at which the fetchers are paused. The traffic shows the join after it. Between
 them the member works to its next poll, and then its callback runs.
 
-The other members of the incident run the same program. Their works end at any moment of a cycle;
-callbacks take as long each time. So a callback took at least
-
-- what is longer than the longest such time of the other members, and
-- the shortest of these times, less the mean step between them: works begin at 0, callbacks do not.
-
-Where no other member was asked to join, the callback begins with the answer.
+The other members of the incident run the same program, so they work as long between two polls. What
+is longer than the longest of their times counts as callback. A member without others is compared
+with itself in the incident's other rebalances. Nothing to compare with: all counts as callback.
+Callbacks that all take as long look like work, and their time is not counted.
 
 Source: rd_kafka_rebalance_op (rdkafka_cgrp.c); incidents.md 4 (an owner stops as it revokes).
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from aggregation.incidents.attributes import Attributes, Ownership
@@ -56,8 +53,7 @@ class Revocations:
         for draft in drafts:
             notices = [*_list_notices(draft)]
             for each in notices:
-                others = [other.seconds for other in notices if other.member != each.member]
-                begun_at = each.joined_at - min(each.seconds, count_callback(each.seconds, others))
+                begun_at = each.joined_at - _count_callback(each, notices)
                 self._begins[each.member].append((each, begun_at))
 
     def find_begin(self, change: Ownership) -> float:
@@ -72,16 +68,12 @@ class Revocations:
         return change.at
 
 
-def count_callback(seconds: float, others: Sequence[float]) -> float:
-    """Return how long a callback took at least, of the ``seconds`` from its notice to its join.
-
-    ``others`` are the same times of the other members (seconds).
-    """
-    if not others:
-        return seconds
-    shortest, longest = min(others), max(others)
-    step = (longest - shortest) / (len(others) - 1) if len(others) > 1 else shortest
-    return max(0.0, shortest - step, seconds - longest)
+def _count_callback(notice: _Notice, notices: Iterable[_Notice]) -> float:
+    """Return the part of a member's time that its work does not explain (seconds)."""
+    rest = [each for each in notices if each is not notice]
+    others = [each for each in rest if each.member != notice.member]
+    longest = max((each.seconds for each in others or rest), default=0.0)
+    return max(0.0, notice.seconds - longest)
 
 
 def _list_notices(draft: Draft) -> Iterable[_Notice]:

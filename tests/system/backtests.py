@@ -610,11 +610,11 @@ happened differs as much from run to run. Played once each, and missed:
 | KIP-848 for classic, heartbeats of half a second, 3.0 s unread in all | none | none |
 | KIP-848 for classic, both with the defaults' heartbeats | 60.0 s | 57.4 s |
 
-The table is from before the agent read librdkafka's partitions in its log. That log shows when the
-fetchers are paused, and not when the application takes the callback. Members that work until their
-next poll cost too much there: a rolling restart had 129.0 s unread where the callbacks had 29.5 s,
-and slow members had 61.4 s where another run's callbacks had 26.3 s. What a change leaves unread
-was predicted right, but the time that it avoids is too long by the same difference.
+librdkafka's log shows when the fetchers are paused, and not when the application takes the revoke
+callback. So a member's time from there to its join counts as far as it is longer than that of the
+other members: a rolling restart of members that work two seconds had 31.6 s unread where the
+callbacks had 31.7 s (126.7 s without that rule). Callbacks that block all members for as long are
+not seen.
 
 A revoke callback runs before the second round. In KIP-848 a partition that moves is unread for half
 of the broker's heartbeat interval: with the defaults (5 s) that is as long as the classic protocol

@@ -34,7 +34,7 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Records in the tables that a final batch does not count."""
 
 
-LAYOUT = 16
+LAYOUT = 17
 """Since 1 there are incidents, planned and unplanned apart; since 2 what no setting saves.
 
 Since 3 a member that several agents see counts once, times of wrong clocks are corrected, and a
@@ -56,7 +56,8 @@ three agents or more show their clocks. Since 14 the partitions that an unseen m
 from the end of that rebalance. Since 15 threads that join together are one rebalance, a drop behind
 a higher code is one, independent causes within a member's return are kept, and a topic that nobody
 reads while its group lives on costs until a member is back. Since 16 an episode whose end is
-missing ends before days without a record as in a whole history.
+missing ends before days without a record as in a whole history. Since 17 members of librdkafka stop
+reading at their revoke callback.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")
