@@ -34,8 +34,7 @@ def end_lost_episodes(
     ends with its agent's last sign of life in ``heard`` (Unix seconds), if that is `STALE_S` before
     ``now``.
     """
-    last = _last_moves(records)
-    open_ones = [record for record in last.values() if _is_open(record)]
+    open_ones = find_open(records)
     if not open_ones:
         return records
     owners = {_owner(record) for record in open_ones}
@@ -55,6 +54,11 @@ def end_lost_episodes(
         elif (at := _gone_at(record, heard, now)) is not None:
             ends.append(as_lost(record, format_time(at)))
     return [*records, *ends]
+
+
+def find_open(records: Iterable[Sample]) -> list[Sample]:
+    """Return the last transition of each episode without an end."""
+    return [record for record in _last_moves(records).values() if _is_open(record)]
 
 
 def _episode(record: Sample) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ from aggregation.spark.report.section import Chart, Rows, Section, subject
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
-WITH days AS (
+WITH groups AS (
   SELECT $keys, day,
          coalesce(sum(CASE WHEN what = 'rebalance' THEN seconds END), 0D) AS rebalancing_s,
          coalesce(sum(CASE WHEN what = 'rebalance' AND plan = 'planned' THEN seconds END), 0D)
@@ -15,17 +15,21 @@ WITH days AS (
          sum(CASE WHEN what = 'observed' THEN seconds END) AS observed_s
   FROM rollups
   WHERE what IN ('rebalance', 'observed') AND $period
+  GROUP BY $keys, `group`, day
+), days AS (
+  SELECT $keys, day, sum(CASE WHEN observed_s > 0 THEN rebalancing_s END) AS rebalancing_s,
+         sum(CASE WHEN observed_s > 0 THEN planned_s END) AS planned_s,
+         sum(observed_s) AS observed_s
+  FROM groups
   GROUP BY $keys, day
 ), ratios AS (
   SELECT *, CASE WHEN observed_s > 0 THEN least(rebalancing_s / observed_s, 1D) END AS share
   FROM days
 )
-SELECT $keys, sum(CASE WHEN observed_s > 0 THEN rebalancing_s END) AS rebalancing_s,
-       sum(CASE WHEN observed_s > 0 THEN planned_s END) AS planned_s,
+SELECT $keys, sum(rebalancing_s) AS rebalancing_s, sum(planned_s) AS planned_s,
        sum(observed_s) AS observed_s,
-       CASE WHEN sum(observed_s) > 0
-            THEN least(sum(CASE WHEN observed_s > 0 THEN rebalancing_s END) / sum(observed_s), 1D)
-            END AS share,
+       CASE WHEN sum(observed_s) > 0 THEN least(sum(rebalancing_s) / sum(observed_s), 1D) END
+         AS share,
        max(share) AS share_worst_day, max_by(day, share) AS worst_day
 FROM ratios
 GROUP BY $keys
@@ -79,7 +83,8 @@ SECTION = Section(
     title="Share of time rebalancing",
     note="Time in which the group was rebalancing, of the time in which it was observed: each day "
     "from the first to the last record of the agents that report it. It is not known for days "
-    "without a periodic sample. One minus it is the service level.",
+    "without a periodic sample, and rebalances of these days do not count. The times of an "
+    "application are sums over its groups. One minus the share is the service level.",
     empty="No group was observed in this period, or none had a periodic sample.",
     query=QUERY,
     preaggregation=PreAggregation.WORST,

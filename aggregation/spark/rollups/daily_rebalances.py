@@ -26,7 +26,7 @@ from aggregation.incidents.model import Incident
 from aggregation.rebalances.clock_steps import ClockStep, ahead_at
 from aggregation.rebalances.grouping import SKEW_S
 from aggregation.rebalances.known_records import last_heard
-from aggregation.rebalances.lost_episodes import end_lost_episodes
+from aggregation.rebalances.lost_episodes import end_lost_episodes, find_open
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
 from aggregation.rebalances.silences import NO_SILENCES, Silences
 from aggregation.spark.rollups.clock_offsets import (
@@ -52,6 +52,7 @@ OUT_S = 7 * 86_400.0
 """A dropped member that is out for longer is a new one when it returns."""
 ATTRIBUTE_S = 90 * 86_400.0
 """A member's attributes are kept this long: what it owns may not change for weeks."""
+_NEVER = "1970-01-01T00:00:00Z"
 _ROUNDS_KEPT = 2
 _STEPS = 256
 """Steps of clocks that a group carries, of 100 bytes: the latest ones."""
@@ -140,17 +141,34 @@ class GroupDays:
         ``last_seen`` has the time of each agent's last record by then (RFC 3339), ``silences`` the
         spans without one. Behind days that nobody recorded, what was open before them is counted
         first: it ends where the day's records show that it had ended, else it lasts to its last
-        record.
+        record. A day on which all agents of an open episode are silent counts as such, for a week.
         """
         before, self._silences = self.carried.day, silences
+        of_day = list(events)
+        if before is not None and not of_day and self._is_silent(before, day, last_seen):
+            return self._wait(before, last_seen)
         if before is None or day <= day_after(before):
-            return self._advance(day, events, last_seen)
-        of_day, empty = list(events), day_after(before)
+            return self._advance(day, of_day, last_seen)
+        empty = day_after(before)
         ends = self._find_ends(of_day, last_seen, ends_at(empty))
         over, incident_of = self._advance(empty, ends, {}), self.incident_of
         found = self._advance(day, of_day, last_seen)
         self.incident_of = {**incident_of, **self.incident_of}
         return Analysis([*over.rebalances, *found.rebalances], [*over.incidents, *found.incidents])
+
+    def _is_silent(self, before: date, day: date, last_seen: Mapping[str, str]) -> bool:
+        """Check that open episodes may have ended on a day on which their agents were silent."""
+        agents = {each.agent for each in find_open(self.carried.records)}
+        begin = ends_at(day - timedelta(days=1))
+        alive = (agent for agent in agents if parse_time(last_seen.get(agent, _NEVER)) >= begin)
+        return bool(agents) and not any(alive) and begin - ends_at(before) < OUT_S
+
+    def _wait(self, before: date, last_seen: Mapping[str, str]) -> Analysis:
+        """Keep the state of a day, with what is open: later records may show how it ended."""
+        kept = self.carried
+        self._advance(before, (), last_seen)
+        self.carried, self.shape = kept, None
+        return Analysis([], [])
 
     def _find_ends(
         self, events: Sequence[Sample], last_seen: Mapping[str, str], until: float

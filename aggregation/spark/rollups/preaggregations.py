@@ -143,7 +143,11 @@ def _last_reasons(rows: DataFrame, day: Column) -> DataFrame:
 
 
 def _worst(rows: DataFrame, is_own: Column, by: By) -> DataFrame:
-    """Sum all days except the one with the largest share, which their sum cannot exceed."""
+    """Sum all days except the one with the largest share, which their sum cannot exceed.
+
+    Rebalances of a group count on days on which its observed time is known. Days that other months
+    have rows of stay apart, by group: that time may be in the other month.
+    """
     of, what = ("cluster", by), F.col("what")
     planned = (what == "rebalance") & F.col("plan").eqNullSafe(PLANNED)
     parts = {
@@ -152,22 +156,31 @@ def _worst(rows: DataFrame, is_own: Column, by: By) -> DataFrame:
         "observed": what == "observed",
     }
     sums = {name: F.sum(F.when(part, F.col("seconds"))) for name, part in parts.items()}
-    daily = rows.where(what.isin("rebalance", "observed")).groupBy("day", *of)
-    days = daily.agg(*(each.alias(name) for name, each in sums.items()))
-    # a day with one record was observed for no time
+    daily = rows.where(what.isin("rebalance", "observed")).groupBy("day", "cluster", "app", "group")
+    is_known = ~is_own | (F.col("observed") > 0)  # a day with one record was observed for no time
+    groups = daily.agg(*(each.alias(name) for name, each in sums.items())).withColumns(
+        {name: F.when(is_known, F.col(name)) for name in ("planned", "others")}
+        | ({"group": F.when(~is_own, F.col("group"))} if by == "app" else {})
+    )
+    keys = (*of, "group") if by == "app" else of
+    added = [F.sum(name).alias(name) for name in parts]
+    days = groups.groupBy("day", *keys).agg(*added)
     rebalancing = F.coalesce("planned", F.lit(0.0)) + F.coalesce("others", F.lit(0.0))
     share = F.try_divide(rebalancing, F.col("observed"))
     can = is_own & (F.col("observed") > 0)
     window = Window.partitionBy(*of, can).orderBy(share.desc(), F.col("day").desc())
     alone = F.when(can & (F.row_number().over(window) > 1), None).otherwise(F.col("day"))
-    put = days.withColumn("alone", alone).groupBy(*of, "alone")
-    added = put.agg(F.max("day").alias("day"), *(F.sum(name).alias(name) for name in parts))
+    put = days.withColumn("alone", alone).groupBy(*keys, "alone")
+    summed = put.agg(F.max("day").alias("day"), *added)
     rows_of_parts = F.array(
         _part("rebalance", PLANNED, "planned"),
         _part("rebalance", None, "others"),
         _part("observed", None, "observed"),
     )
-    return added.select("day", *of, F.inline(rows_of_parts)).where("seconds IS NOT NULL")
+    # without a known time a group still is one of the report's
+    return summed.select("day", *keys, F.inline(rows_of_parts)).where(
+        "seconds IS NOT NULL OR what = 'observed'"
+    )
 
 
 def _part(what: str, plan: str | None, column: str) -> Column:

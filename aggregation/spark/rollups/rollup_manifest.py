@@ -57,7 +57,9 @@ from the end of that rebalance. Since 15 threads that join together are one reba
 a higher code is one, independent causes within a member's return are kept, and a topic that nobody
 reads while its group lives on costs until a member is back. Since 16 an episode whose end is
 missing ends before days without a record as in a whole history. Since 17 members of librdkafka stop
-reading at their revoke callback.
+reading at their revoke callback, the share of an application has the rebalances of groups whose
+observed time is known, and days on which only a group's agents are silent are as days without a
+record.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

@@ -202,7 +202,12 @@ ROLLUPS: Table = {
         "int", "Bucket b of a length: 2^(b/8) seconds on; hour; bits of hours", "", "report"
     ),
     "times": _c("bigint", "Count; adds up", _N, "report"),
-    "seconds": _c("double", "Length; adds up", _S, "report"),
+    "seconds": _c(
+        "double",
+        "Length; of observed, how long the group's agents were present; adds up",
+        _S,
+        "report",
+    ),
     "member_seconds": _c("double", "Time of members above 0; adds up", _S, "report"),
     "unread_seconds": _c("double", "Time of unread partitions; adds up", _S, "report"),
     "unread_at_least": _c(

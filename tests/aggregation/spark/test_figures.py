@@ -1,6 +1,7 @@
 """Figures that hold: no ratio without a denominator, storms at any time, time out of the group."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -172,6 +173,16 @@ def test_share_is_unknown_without_observed_time(context: ReportContext) -> None:
     assert (rows["new"].share, rows["new"].observed_s) == (None, 0.0)
     assert (rows["unsampled"].share, rows["unsampled"].worst_day) == (None, None)
     assert rows["quiet"].share == pytest.approx(3.001 / 86_000, rel=0.02)
+
+
+def test_application_has_the_share_of_the_time_of_its_groups(context: ReportContext) -> None:
+    """Both times are sums over groups, each of the days on which it was observed."""
+    of_groups = [row for row in context.run(share.SECTION).collect() if row.share is not None]
+    (row,) = replace(context, by="app").run(share.SECTION).collect()
+    seconds = sum(each.rebalancing_s for each in of_groups)
+    observed = sum(each.observed_s for each in of_groups)
+    assert (row.rebalancing_s, row.observed_s) == pytest.approx((seconds, observed))
+    assert row.share == pytest.approx(seconds / observed)
 
 
 def test_trend_has_no_share_where_a_group_is_not_observed(context: ReportContext) -> None:

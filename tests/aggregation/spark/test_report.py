@@ -269,6 +269,10 @@ def test_analysts_questions_run_in_duckdb(week_report: Reports) -> None:
     assert sum(row[1] for row in answers[2]) == sum(
         int(row["incidents"]) for row in week_report.rows("kinds") if row["plan"] == "unplanned"
     )
+    shares = {row["group"]: row["share"] for row in week_report.rows("share") if row["share"]}
+    assert {name: share for _, name, share in answers[5]} == {
+        name: pytest.approx(float(share)) for name, share in shares.items()
+    }
 
 
 def test_analysts_questions_have_the_same_answers_in_spark(week_report: Reports) -> None:

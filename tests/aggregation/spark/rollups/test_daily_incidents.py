@@ -250,3 +250,39 @@ def test_rebalance_of_an_incident_with_a_cause_has_one() -> None:
             assert (span.status, row["cause"]) == (span.status or incident.kind.status, span.status)
             inferred += each.trigger.code is None and row["certainty"] == "inferred"
     assert inferred
+
+
+@pytest.mark.parametrize("silent_days", [1, 3])
+@pytest.mark.parametrize("is_known_to_others", [False, True])
+def test_episode_before_whole_days_of_silence_ends_as_in_a_whole_history(
+    silent_days: int, is_known_to_others: bool
+) -> None:
+    """The agent of the group is away from 23:40 on; another group's agent may write meanwhile."""
+    members = trio()
+    stuck, *others = members
+    rebalance(members, START_AT + 100, S.NEW_MEMBER, 3.0)
+    at = START_AT + DAY_S - 1_200
+    stuck.move(at, S.SUBSCRIPTION_CHANGED)
+    for member in others:
+        member.move(at + 1, S.COORDINATOR_REQUESTED)
+        member.settle(at + 5)
+    stuck.status, stuck.episode, stuck.generation = 0, None, others[0].generation
+    rebalance(members, START_AT + (silent_days + 1) * DAY_S + 3_600, S.METADATA_CHANGED, 4.0)
+    other = Client(group="other", client_id="o")
+    for day in range(silent_days + 2):
+        if is_known_to_others or day in {0, silent_days + 1}:
+            other.record(START_AT + day * DAY_S + 80_000, agent="agent-2", kind=SampleKind.SAMPLE)
+    own = [record for member in members for record in member.written]
+    found = by_days([*own, *other.written])
+    assert [*map(outline, found)] == [*map(outline, analyze(own).incidents)]
+
+
+def test_episode_before_more_than_a_week_of_silence_is_counted_once_without_its_end() -> None:
+    (stuck,) = members = trio()[:1]
+    rebalance(members, START_AT + 100, S.NEW_MEMBER, 3.0)
+    stuck.move(START_AT + DAY_S - 1_200, S.SUBSCRIPTION_CHANGED)
+    other = Client(group="other", client_id="o")
+    for day in range(20):
+        other.record(START_AT + day * DAY_S + 80_000, agent="agent-2", kind=SampleKind.SAMPLE)
+    records = [*stuck.written, *other.written]
+    assert [each.is_ongoing for each in by_days(records)] == [False, True]

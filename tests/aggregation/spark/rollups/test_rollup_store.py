@@ -322,6 +322,28 @@ def test_a_months_worst_and_flapping_days_stay(spark: SparkSession) -> None:
     assert [(row.client_id, row.times) for row in calm.collect()] == [("calm", 60), ("flaps", 54)]
 
 
+def test_a_months_application_has_rebalances_of_observed_groups_alone(spark: SparkSession) -> None:
+    """Of one group the time on 9 December is not known; the last day's may be in January's rows."""
+    rows = [
+        *(_observed(day, seconds=100.0) for day in (9, 31)),
+        *(_lost(day, seconds=5.0) for day in (9, 31)),
+        *(_lost(day, seconds=70.0) | {"group": "unsampled"} for day in (9, 31)),
+        _observed(9, seconds=0.0) | {"group": "unsampled", "seconds": None, "kind": "unknown"},
+    ]
+    own = [row | {"app": "shop"} for row in rows]
+    month = spark.createDataFrame([tuple(row.get(n) for n in ROWS.names) for row in own], ROWS)
+    worst = preaggregate(month, date(2025, 12, 1)).where("cut = 'worst-app'")
+
+    assert {(row.day.day, row.group, row.what): row.seconds for row in worst.collect()} == {
+        (9, None, "rebalance"): 5.0,
+        (9, None, "observed"): 100.0,
+        (31, "g", "rebalance"): 5.0,
+        (31, "g", "observed"): 100.0,
+        (31, "unsampled", "rebalance"): 70.0,
+        (31, "unsampled", "observed"): None,
+    }
+
+
 def _observed(day: int, seconds: float) -> dict[str, Any]:
     return {"what": "observed", "day": date(2025, 12, day), "group": "g", "seconds": seconds}
 
