@@ -6,8 +6,8 @@ import click
 import yaml
 
 from agent.errors import ConfigError
-from agent.wiring.agent_config import effective, load
-from agent.wiring.config_faults import find_faults
+from agent.wiring.agent_config import effective
+from agent.wiring.config_faults import check_file
 
 
 @click.command(epilog="\b\nExample:\n  rebalance-agent check-config -c agent.yaml\n")
@@ -27,7 +27,7 @@ def check_config(config_file: Path) -> None:
     All faults are printed at once. The web configuration, certificates and files of secrets are
     read, too. Needs no broker and touches no state.
     """
-    faults = find_faults(config_file)
-    if faults:
-        raise ConfigError("\n".join(faults))
-    click.echo(yaml.safe_dump(effective(load(config_file)), sort_keys=False), nl=False)
+    checked = check_file(config_file)
+    if checked.config is None or checked.faults:
+        raise ConfigError("\n".join(checked.faults))
+    click.echo(yaml.safe_dump(effective(checked.config), sort_keys=False), nl=False)

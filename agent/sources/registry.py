@@ -3,6 +3,7 @@
 A new type is its folder with its ``registration.py``, and one line in `SOURCE_TYPES`.
 """
 
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from agent.config.codec import decode, encode, suggest
@@ -17,6 +18,7 @@ from agent.sources.librdkafka_stats.registration import LIBRDKAFKA_STATS
 from agent.sources.logs.registration import LOGS
 from agent.sources.proxy.registration import PROXY
 from agent.sources.source_type import (
+    EVERYTHING,
     Capability,
     Mount,
     Replay,
@@ -71,13 +73,19 @@ class SourceRegistry:
             wanted = f"wanted a list of at least one source, such as {example}"
             raise ConfigError(f"{where}: found {found}, {wanted}")
         sources = [self._decode(entry, f"{where}[{i}]") for i, entry in enumerate(entries)]
-        for i, source in enumerate(sources):
-            for j, other in enumerate(sources[:i]):
-                if type(other) is not type(source):
-                    continue
-                if overlap := self.type_of(source).overlaps(source, other):
-                    raise ConfigError(f"{where}[{i}]: {overlap} as sources[{j}]")
+        self._check_overlaps(sources, where)
         return sources
+
+    def _check_overlaps(self, sources: Sequence[SourceConfig], where: str) -> None:
+        numbers: dict[str, dict[Hashable, int]] = {}
+        for i, source in enumerate(sources):
+            row = self.type_of(source)
+            known, read = numbers.setdefault(row.name, {}), row.reads(source)
+            first = next(iter(known.values()), None)
+            j = first if read is EVERYTHING else known.get(read, known.get(EVERYTHING))
+            if j is not None:
+                raise ConfigError(f"{where}[{i}]: {row.overlap} as sources[{j}]")
+            known[read] = i
 
     def encode(self, config: SourceConfig) -> dict[str, Any]:
         """Return a source as in a configuration file."""

@@ -6,7 +6,7 @@ imported by its factory, so that an agent loads no source that it does not run.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -98,6 +98,10 @@ class Replay:
     """Whether a file is of this type, by its content; None: content does not show it."""
 
 
+EVERYTHING = object()
+"""What a source reads that overlaps with every other one of its type."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceType(Generic[Config]):
     """One row of the registry."""
@@ -108,10 +112,10 @@ class SourceType(Generic[Config]):
     create: Callable[[Config, SourceContext], Source]
     check: Callable[[Config], None] = lambda _: None
     """Raises ConfigError for rules that the configuration class does not check."""
-    overlaps: Callable[[Config, Config], str] = lambda one, other: (
-        "" if one.name != other.name else "reads the same"
-    )
-    """Describes two sources that would count the same twice; an empty text: they do not."""
+    reads: Callable[[Config], Hashable] = lambda config: config.name
+    """What a source reads, or `EVERYTHING`. Two that read the same would count it twice."""
+    overlap: str = "reads the same"
+    """Description of the second one."""
     capabilities: Callable[[Config], frozenset[Capability]] = lambda _: frozenset()
     """Capabilities beside those that its mounts need."""
     mounts: Callable[[Config], tuple[Mount, ...]] = lambda _: ()

@@ -1,11 +1,12 @@
 """Registry row of the source type ``capture``."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from agent.sources.base import Source
 from agent.sources.capture.config import ANY, CaptureConfig
 from agent.sources.coverage import WIRE
 from agent.sources.source_type import (
+    EVERYTHING,
     Capability,
     Replay,
     ReplayOptions,
@@ -23,12 +24,9 @@ def _create(config: CaptureConfig, context: SourceContext) -> Source:
     return CaptureSource(config, cluster=context.cluster.name)
 
 
-def _overlaps(one: CaptureConfig, other: CaptureConfig) -> str:
+def _reads(config: CaptureConfig) -> Hashable:
     """Ports are no difference: a capture follows the brokers to all of theirs."""
-    names = {one.interface, other.interface}
-    if len(names) > 1 and ANY not in names:
-        return ""
-    return "captures the same packets (one source takes several ports)"
+    return EVERYTHING if config.interface == ANY else config.interface
 
 
 def _replay(paths: Sequence[str], options: ReplayOptions) -> list[ReplayStream]:
@@ -47,7 +45,8 @@ CAPTURE = SourceType(
     name="capture",
     config=CaptureConfig,
     create=_create,
-    overlaps=_overlaps,
+    reads=_reads,
+    overlap="captures the same packets (one source takes several ports)",
     reports=(SourceKind.WIRE,),
     capabilities=lambda _: frozenset({Capability.NET_RAW}),
     coverage=WIRE,

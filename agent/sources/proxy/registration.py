@@ -21,16 +21,12 @@ def _capabilities(config: ProxyConfig) -> frozenset[Capability]:
     return frozenset({Capability.NET_BIND_SERVICE} if is_privileged else ())
 
 
-def _overlaps(one: ProxyConfig, other: ProxyConfig) -> str:
-    same = parse_address(one.listen, "listen") == parse_address(other.listen, "listen")
-    return "listens at the same address" if same else ""
-
-
 PROXY = SourceType(
     name="proxy",
     config=ProxyConfig,
     create=_create,
-    overlaps=_overlaps,
+    reads=lambda config: parse_address(config.listen, "listen"),
+    overlap="listens at the same address",
     reports=(SourceKind.WIRE,),
     capabilities=_capabilities,
     coverage=WIRE,

@@ -40,14 +40,17 @@ class ReadFiles:
     """The names of the files that were read, one a line of a file in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
-        """Read them; a line that a kill has cut is a file that is read again."""
+        """Read them; a line that a kill has cut, or that is damaged, is a file that is read again.
+
+        The tables accept no id twice, so no record counts again.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         for name in _SPARK_LISTS:
             shutil.rmtree(folder / name, ignore_errors=True)
         self._path = folder / _LIST
         lines = self._path.read_bytes().split(b"\n") if self._path.exists() else [b""]
-        self._names: set[str] = {msgspec.json.decode(line, type=str) for line in lines[:-1]}
-        if lines[-1]:
+        self._names = {name for line in lines[:-1] if (name := _name_of(line)) is not None}
+        if lines[-1] or len(self._names) < len(lines) - 1:
             self._write()
 
     def __contains__(self, path: str) -> bool:
@@ -76,6 +79,13 @@ class ReadFiles:
         partial = self._path.with_suffix(".part")
         partial.write_bytes(_lines(sorted(self._names)))
         partial.replace(self._path)
+
+
+def _name_of(line: bytes) -> str | None:
+    try:
+        return msgspec.json.decode(line, type=str)
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def _lines(paths: Iterable[str]) -> bytes:

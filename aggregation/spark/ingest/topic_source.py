@@ -26,6 +26,7 @@ from aggregation.spark.ingest.stream import TRIGGER_S, Take
 from aggregation.spark.ingest.topic_identity import KnownTopic, find_topic_id
 from aggregation.spark.session.workers import map_batches
 from aggregation.spark.tables.schema import PARSED
+from aggregation.spark.tables.state_file import read_state, write_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 SCHEME = "kafka://"
 _CONNECT_S = 10.0
 _NEXT = "next_offsets.json"
+_decoder = msgspec.json.Decoder(dict[str, int])
+_REMEDY = "remove it: then records that are gone from the topic by now are not counted"
 BATCH_RECORDS = 200_000
 """Limit of a batch, and so of the data that is held between two commits."""
 
@@ -244,8 +247,7 @@ class ReadOffsets:
     def __init__(self, checkpoint: Path) -> None:
         """Read them."""
         self._path = checkpoint / _NEXT
-        known = self._path.read_bytes() if self._path.exists() else b"{}"
-        self._next = msgspec.json.decode(known, type=dict[str, int])
+        self._next = read_state(self._path, _decoder, _REMEDY) or {}
 
     def count_gone(self, found: Mapping[str, PartitionRange]) -> int:
         """Return the number of offsets without a record, after those that were read before."""
@@ -258,9 +260,7 @@ class ReadOffsets:
         """Keep the end of a batch that is in the tables."""
         for name, part in found.items():
             self._next[name] = max(self._next.get(name, 0), part.last + 1)
-        partial_file = self._path.with_suffix(".part")
-        partial_file.write_bytes(msgspec.json.encode(self._next))
-        partial_file.replace(self._path)
+        write_state(self._path, self._next)
 
 
 def read_records(records: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -7,15 +7,17 @@ before the retention horizon and has changed. Late records of final days are cou
 and named in the report, also those that were removed with their day.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from aggregation.spark.rollups.rollup_manifest import RollupBatch
+from aggregation.spark.tables.broken_file import unread_file
 
 Counts = Mapping[date, int]
 
@@ -72,9 +74,16 @@ def count_rolled_up(rollups: Path, days: Iterable[date]) -> dict[date, int]:
     for day in days:
         files = [str(path) for path in (rollups / f"batch={day}").glob("*.parquet")]
         if files:
-            rows = ds.dataset(files).to_table(["times"], filter=wanted)
-            found[day] = pc.sum(rows["times"]).as_py() or 0
+            found[day] = _sum_times(files, wanted)
     return found
+
+
+def _sum_times(files: Sequence[str], wanted: pc.Expression) -> int:
+    try:
+        rows = ds.dataset(files).to_table(["times"], filter=wanted)
+    except (OSError, pa.ArrowException) as error:
+        raise unread_file(Path(files[0]), error) from error
+    return int(pc.sum(rows["times"]).as_py() or 0)
 
 
 def report_late(entries: Mapping[date, RollupBatch], notify: Callable[[str], None]) -> None:

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import msgspec
 
+from aggregation.spark.errors import SparkJobError
+from aggregation.spark.tables.state_file import read_state, write_state
+
 _MARK = "_made.json"
 
 
@@ -65,6 +68,10 @@ NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")
 """A batch in work, or the rebalances that were open on the last day."""
 _decoder = msgspec.json.Decoder(RollupBatch)
+_REMEDY = (
+    "restore it; or, as long as the tables have the day's records, remove it, and report computes "
+    "the day again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +87,8 @@ class Manifest:
     def entries(self) -> dict[date, RollupBatch]:
         """Return all entries by day, in order."""
         marks = sorted(self.folder.glob(f"batch=*/{_MARK}"))
-        return {
-            date.fromisoformat(mark.parent.name.removeprefix("batch=")): _decoder.decode(
-                mark.read_bytes()
-            )
-            for mark in marks
-        }
+        entries = {_day_of(mark.parent): read_state(mark, _decoder, _REMEDY) for mark in marks}
+        return {day: batch for day, batch in entries.items() if batch is not None}
 
     def complete_entries(self) -> Mapping[date, RollupBatch]:
         """Return the entries of complete batches."""
@@ -93,12 +96,15 @@ class Manifest:
 
     def mark(self, day: date, batch: RollupBatch) -> None:
         """Write a batch's entry atomically."""
-        folder = self.of(day)
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / f"{_MARK}.part"
-        partial.write_bytes(msgspec.json.encode(batch))
-        partial.replace(folder / _MARK)
+        write_state(self.of(day) / _MARK, batch)
 
     def forget(self, batch: date) -> None:
         """Remove a batch's entry, and its rows if they are beside it."""
         shutil.rmtree(self.of(batch))
+
+
+def _day_of(folder: Path) -> date:
+    try:
+        return date.fromisoformat(folder.name.removeprefix("batch="))
+    except ValueError:
+        raise SparkJobError(f"{str(folder)!r} is named by no day; move it away") from None

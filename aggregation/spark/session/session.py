@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.session.java_home import java_environment
+from aggregation.spark.tables.broken_file import unread_text
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -272,11 +273,6 @@ def _gist(text: str) -> str:
     unread = _UNREAD_FILE.search(text)
     if unread is not None:
         path = unquote(urlsplit(unread["url"]).path)
-        if unread["why"] == "FILE_NOT_EXIST":
-            return f"{path} went while it was being read; run it again"
-        return (
-            f"{path} is broken or no Parquet file; move it away and run again (removing "
-            "_checkpoints beside its table, too, lets ingest read again what spools still hold)"
-        )
+        return unread_text(path, is_gone=unread["why"] == "FILE_NOT_EXIST")
     causes = _JAVA_ERROR.findall(text)
     return causes[-1] if causes else text.strip().partition("\n")[0]

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import msgspec
 
+from aggregation.spark.tables.state_file import read_state, write_state
+
 _FILE = "_retention.json"
 
 
@@ -24,15 +26,19 @@ class _Retention(msgspec.Struct, frozen=True):
     """Records of removed days, by table."""
 
 
+_decoder = msgspec.json.Decoder(_Retention)
+_REMEDY = (
+    'restore it, or write {"first":"YYYY-MM-DD"} into it, the first day that --keep-days has kept: '
+    "without it, late records of removed days would count"
+)
+
+
 def _read(tables: Path) -> _Retention | None:
-    path = tables / _FILE
-    return msgspec.json.decode(path.read_bytes(), type=_Retention) if path.exists() else None
+    return read_state(tables / _FILE, _decoder, _REMEDY)
 
 
 def _write(tables: Path, retention: _Retention) -> None:
-    partial = tables / f"{_FILE}.part"
-    partial.write_bytes(msgspec.json.encode(retention))
-    partial.replace(tables / _FILE)
+    write_state(tables / _FILE, retention)
 
 
 def retention_horizon(tables: Path) -> date | None:

@@ -8,10 +8,13 @@ from functools import reduce
 from hashlib import sha256
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
+from aggregation.spark.errors import SparkJobError
+from aggregation.spark.tables.broken_file import unread_file
 from aggregation.spark.tables.schema import (
     Table,
     formats,
@@ -45,8 +48,14 @@ def count_parquet(tables: Path, days: Iterable[date]) -> dict[date, int]:
 
 
 def _count_files(tables: Path, table: Table, day: date) -> int:
-    files = (tables / table / f"day={day}").glob("[!._]*")
-    return sum(pq.read_metadata(path).num_rows for path in files)
+    return sum(map(_count_rows, (tables / table / f"day={day}").glob("[!._]*")))
+
+
+def _count_rows(path: Path) -> int:
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (OSError, pa.ArrowException) as error:
+        raise unread_file(path, error) from error
 
 
 def count_records(spark: SparkSession, tables: Path, days: Sequence[date]) -> dict[date, int]:
@@ -103,4 +112,11 @@ def _parse_paths(paths: Iterable[str]) -> Iterator[tuple[date, str]]:
     for path in paths:
         found = _DAY.search(path)
         if found is not None:
-            yield date.fromisoformat(found[1]), found[2]
+            yield _day(path, found[1]), found[2]
+
+
+def _day(path: str, text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise SparkJobError(f"the folder of {path!r} is named by no day; move it away") from None

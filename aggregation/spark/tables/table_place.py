@@ -12,7 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from aggregation.spark.errors import SparkSetupError
+from aggregation.spark.errors import SparkJobError, SparkSetupError
+from aggregation.spark.tables.state_file import read_state, write_state
 
 _FILE = "_stored_in.json"
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
@@ -34,30 +35,53 @@ class TablePlace(msgspec.Struct, frozen=True):
     format: TableFormat
 
 
+_decoder = msgspec.json.Decoder(TablePlace)
+_REMEDY = (
+    'restore it, or write {"stored_in":"URL or CATALOG.NAMESPACE","format":"delta or iceberg"} '
+    "into it"
+)
+
 _SIGNS = {
     TableFormat.DELTA: "_delta_log/*.json",
     TableFormat.ICEBERG: "metadata/v*.metadata.json",
     TableFormat.PARQUET: "day=*",
 }
 """Files in a table's folder after its first commit."""
+_LISTED = {"_delta_log": "[!._]*=*/*", "metadata": "data/*"}
+"""Folders of metadata, and the files that they list."""
 
 
 def folder_format(folder: Path) -> TableFormat | None:
-    """Return the format of a table in a folder; None if nothing was ever written to it."""
-    return next((f for f, sign in _SIGNS.items() if any(folder.glob(sign))), None)
+    """Return the format of a table in a folder; None if nothing was ever written to it.
+
+    Raises:
+        SparkJobError: there are files of a table, and the metadata that lists them is gone. Read
+            without it, rows that were deleted or replaced would be back.
+
+    """
+    found = next((f for f, sign in _SIGNS.items() if any(folder.glob(sign))), None)
+    if found in {None, TableFormat.PARQUET}:
+        for metadata, files in _LISTED.items():
+            if (folder / metadata).is_dir() and any(folder.glob(files)):
+                raise SparkJobError(
+                    f"{str(folder / metadata)!r} lists no version of the table, whose files are "
+                    "there; restore it, or move the table's folder away and ingest again"
+                )
+    return found
 
 
 def read_place(tables: Path) -> TablePlace | None:
     """Return the place of the rows of a folder's tables; None: they are in the folder."""
     path = tables / _FILE
-    return msgspec.json.decode(path.read_bytes(), type=TablePlace) if path.exists() else None
+    place = read_state(path, _decoder, _REMEDY)
+    if place is not None and not (is_url(place.stored_in) or is_catalog(place.stored_in)):
+        raise SparkJobError(f"{str(path)!r} is damaged (it names no place); {_REMEDY}")
+    return place
 
 
 def keep_place(tables: Path, place: TablePlace) -> None:
     """Write the place of the rows atomically."""
-    partial = tables / f"{_FILE}.part"
-    partial.write_bytes(msgspec.json.encode(place))
-    partial.replace(tables / _FILE)
+    write_state(tables / _FILE, place)
 
 
 def choose_place(

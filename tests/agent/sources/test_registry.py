@@ -173,3 +173,12 @@ def test_a_row_costs_two_lines_of_the_registry(row: SourceType[Any]) -> None:
         f"from {folder}.registration import {constant}",
         f"{constant},",
     ]
+
+
+def test_thousands_of_sources_are_checked() -> None:
+    """As many as a file of 1 MiB can name; compared with each other they would take an hour."""
+    entries = [{"type": "logs", "paths": [f"/{number}"]} for number in range(30_000)]
+    last = {"type": "logs", "paths": ["/0"]}
+    with pytest.raises(ConfigError) as error:
+        SourceRegistry().decode_all([*entries, last], "sources")
+    assert str(error.value) == "sources[30000]: reads the same as sources[0]"

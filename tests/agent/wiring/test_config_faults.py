@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.wiring.config_faults import find_faults
+from agent.wiring.config_faults import MAX_FAULTS, check_file
 
 _WRONG = """\
 role: huub
@@ -19,7 +19,8 @@ hub: {{push_to: ["https://user:pw@hub:1"], token_file: {folder}/token}}
 def faults(folder: Path, text: str) -> list[str]:
     (folder / "agent.yaml").write_text(text)
     return [
-        fault.replace(f"{folder}/", "") for fault in find_faults(folder / "agent.yaml", environ={})
+        fault.replace(f"{folder}/", "")
+        for fault in check_file(folder / "agent.yaml", environ={}).faults
     ]
 
 
@@ -97,3 +98,11 @@ def test_a_file_for_a_folder_is_a_fault(tmp_path: Path, section: str, wanted: li
 
     assert [fault.partition(" ")[0] for fault in found] == wanted
     assert all(fault.endswith("'file' is a file, wanted a folder") for fault in found)
+
+
+def test_of_thousands_of_faults_the_first_are_named(tmp_path: Path) -> None:
+    text = "sources:\n" + "- {type: logs}\n" * 3000
+    assert faults(tmp_path, text) == [
+        *(f"agent.yaml: sources[{i}].paths: is missing" for i in range(MAX_FAULTS)),
+        "agent.yaml: there may be more faults; correct these first",
+    ]
