@@ -106,14 +106,33 @@ def _from_tables(path: Path, group: str) -> Found:
     try:
         table = _open_table(path / "transitions")
         rows = table.to_table(filter=dataset.field("group") == group).to_pylist()
-        groups = set(table.to_table(columns=["group"])["group"].unique().to_pylist())
-        records = [_from_row(row) for row in rows]
-        if rows and (path / "samples").is_dir():
-            since = max(row["ts"] for row in rows)
-            records += map(_from_row, _last_samples(path / "samples", group, since))
-    except (ArrowException, OSError) as error:
-        raise RecordsError(f"{path}: {error}") from error
-    return Found(records, groups)
+        groups = set(table.to_table(columns=["group"])["group"].drop_null().unique().to_pylist())
+        found = Found([], groups, faults=_find_broken(table, path / "transitions"))
+        times = [row["ts"] for row in rows if row["ts"] is not None]
+        if times and (path / "samples").is_dir():
+            rows += _last_samples(path / "samples", group, max(times))
+    except (ArrowException, OSError, OverflowError) as error:  # a time after the year 9999
+        reason = str(error).partition("\n")[0]
+        raise RecordsError(f"{path}: {reason}") from error
+    for row in rows:
+        try:
+            found.records.append(_from_row(row))
+        except ValueError:  # msgspec's ValidationError, too
+            found.malformed += 1
+    return found
+
+
+def _find_broken(table: "Dataset", path: Path) -> list[str]:
+    """Return a fault for each Parquet file that the table leaves out, as it cannot be read."""
+    read = {Path(file) for file in table.files}  # type: ignore[attr-defined]  # of files
+    names = path.glob("**/[!._]*.parquet")
+    broken = sorted(name for name in names if name not in read and _is_plain(name, path))
+    return [f"{name}: is broken or no Parquet file" for name in broken]
+
+
+def _is_plain(file: Path, path: Path) -> bool:
+    """Return whether no folder of a file is one that readers pass over, such as a log's."""
+    return not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
 
 
 def _open_table(path: Path) -> "Dataset":
@@ -165,7 +184,6 @@ _COLUMNS = {field.encode_name for field in msgspec.structs.fields(Sample)}
 
 def _from_row(row: dict[str, object]) -> Sample:
     known = {key: value for key, value in row.items() if key in _COLUMNS and value is not None}
-    at = row["ts"]
-    known["ts"] = format_time(at.timestamp())  # type: ignore[attr-defined]  # the column is a time
-    known["kind"] = SampleKind(str(row["kind"]))
-    return msgspec.convert(known, Sample)
+    if isinstance(at := known.get("ts"), datetime):  # one without is refused below
+        known["ts"] = format_time(at.timestamp())
+    return decode(msgspec.json.encode(known))  # with the checks of a line

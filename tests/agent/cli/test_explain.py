@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+from datetime import datetime
 from pathlib import Path
 from threading import Event, Thread
 
@@ -258,6 +259,61 @@ def test_tables_with_the_day_in_their_files_too(tmp_path: Path, *, column: bool)
     pq.write_table(table, folder / "part-0.parquet")
 
     assert LAST in explain("g", "--from", str(tmp_path)).stdout
+
+
+def write_table(folder: Path, **changed: object) -> Path:
+    """Write a table with one more record, which differs from the first one in some fields."""
+    rows = [json.loads(line) for line in LINES.splitlines()]
+    rows.append(rows[0] | {"id": "other"} | changed)
+    times = [row["ts"] and datetime.fromisoformat(row["ts"]) for row in rows]
+    table = pa.Table.from_pylist(rows)
+    column = pa.array(times, pa.timestamp("us", "UTC"))
+    table = table.set_column(table.column_names.index("ts"), "ts", column)
+    path = folder / "transitions" / "day=1970-01-01" / "part-0.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(table, path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"kind": "new"}, {"ts": None}, {"to": 99}, {"cluster": None}, {"generation": -(1 << 63)}],
+)
+def test_row_of_a_table_that_is_no_record_is_counted(
+    tmp_path: Path, changed: dict[str, object]
+) -> None:
+    write_table(tmp_path, **changed)
+
+    found = explain("g", "--from", str(tmp_path))
+
+    is_record = "generation" in changed
+    assert LAST in found.stdout
+    assert ("1 lines were no record and were left out" in found.stderr) == (not is_record)
+
+
+def test_broken_file_of_a_table_is_named_and_the_rest_is_answered(tmp_path: Path) -> None:
+    broken = write_table(tmp_path).with_name("part-1.parquet")
+    broken.write_bytes(b"PAR1" * 5)
+    unfinished = tmp_path / "transitions" / "_temporary" / "part-2.parquet"
+    unfinished.parent.mkdir()
+    unfinished.touch()
+
+    found = explain("g", "--from", str(tmp_path))
+
+    assert (found.exit_code, LAST in found.stdout) == (1, True)
+    assert found.stderr == f"Error: {broken}: is broken or no Parquet file\n"
+
+
+def test_table_with_a_time_that_no_calendar_has_is_one_sentence(tmp_path: Path) -> None:
+    path = write_table(tmp_path)
+    table = pq.read_table(path, partitioning=None)
+    last = pa.array([(1 << 63) - 1] * len(table), pa.int64()).cast(pa.timestamp("us", "UTC"))
+    pq.write_table(table.set_column(table.column_names.index("ts"), "ts", last), path)
+
+    found = explain("g", "--from", str(tmp_path))
+
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert found.stderr.startswith(f"Error: {tmp_path}: ")
 
 
 def test_json_holds_the_same(spool: Path) -> None:
