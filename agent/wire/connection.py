@@ -21,7 +21,7 @@ from agent.wire.codec.apis import (
     read_request,
     read_response,
 )
-from agent.wire.codec.correlation import Correlation
+from agent.wire.codec.correlation import Correlation, RequestBudget
 from agent.wire.codec.framing import FRAME_LIMIT, Framer
 from agent.wire.codec.messages import HostPort
 from metrics.model.names import clip_name
@@ -32,6 +32,8 @@ _RESPONSE = struct.Struct(">ii")
 _REQUEST_BYTES_MAX = 256 << 20
 """No request is longer (socket.request.max.bytes is 100 MiB); TLS' first bytes read as 369 MB."""
 _LONG_FRAME_BYTES = 64 << 10
+_FRAME_BYTES = 4 << 10
+"""A request without assignments, and the first segments of any other one."""
 _API_KEY_MAX = 255
 """Far above the highest of Kafka 4.3 (93)."""
 APIS_WITH_RESPONSE = frozenset(key for key, api in APIS.items() if api.response is not None)
@@ -40,16 +42,23 @@ APIS_WITH_RESPONSE = frozenset(key for key, api in APIS.items() if api.response 
 
 @dataclass(slots=True)
 class FrameBudget:
-    """Bytes of incomplete frames that the connections of one source may buffer together."""
+    """Bytes of incomplete frames that the connections of one source may buffer together.
+
+    Beyond the limit a long frame is given up, and beyond one and a half times the limit each one
+    of more than 4 KiB: many peers may send half of a short one.
+    """
 
     limit_bytes: int = 64 << 20
     """Eight frames of the longest kind; nearly all frames arrive whole."""
     used_bytes: int = 0
+    requests: RequestBudget = field(default_factory=RequestBudget)
 
-    @property
-    def is_exceeded(self) -> bool:
-        """Whether the buffers are above the limit."""
-        return self.used_bytes > self.limit_bytes
+    def has_room_for(self, size_bytes: int) -> bool:
+        """Return whether a connection may go on to buffer so many bytes, which are counted."""
+        if self.used_bytes <= self.limit_bytes:
+            return True
+        is_far = self.used_bytes > self.limit_bytes * 3 // 2
+        return size_bytes <= (_FRAME_BYTES if is_far else _LONG_FRAME_BYTES)
 
 
 class SentRequest(NamedTuple):
@@ -76,7 +85,7 @@ class ConnectionDecoder:
     budget: FrameBudget = field(default_factory=FrameBudget)
     _buffer_bytes: int = 0
     """This connection's part of the budget."""
-    _correlation: Correlation[SentRequest] = field(default_factory=Correlation)
+    _correlation: Correlation[SentRequest] = field(init=False)
     _requests: Framer = field(default_factory=lambda: Framer(8))
     _responses: Framer = field(default_factory=lambda: Framer(4))
     _has_request: bool = False
@@ -86,6 +95,7 @@ class ConnectionDecoder:
 
     def __post_init__(self) -> None:
         self._requests_in_step = self._responses_in_step = self.in_step
+        self._correlation = Correlation(budget=self.budget.requests)
 
     def feed_client(self, data: bytes, at: float) -> "list[DecodedRequest]":
         """Take bytes of the client; return the complete requests."""
@@ -133,6 +143,7 @@ class ConnectionDecoder:
         self.opaque = True
         self._requests.reset()
         self._responses.reset()
+        self._correlation.clear()
         self._account()
 
     def _account(self) -> None:
@@ -142,7 +153,7 @@ class ConnectionDecoder:
             return
         self.budget.used_bytes += size - self._buffer_bytes
         self._buffer_bytes = size
-        if size > _LONG_FRAME_BYTES and self.budget.is_exceeded:
+        if not self.budget.has_room_for(size):
             self._give_up("memory")
 
     def _is_request_wanted(self, head: bytes, size: int) -> bool:

@@ -38,6 +38,7 @@ from agent.web import (
     unsent_pages,
 )
 from agent.web.annotations_api import BURST, INTERVAL_S, MAX_BYTES
+from agent.wire import connection
 from agent.wire.codec import buffer, correlation, framing
 from agent.wire.connection import FrameBudget
 from agent.wire.members import group_decoder
@@ -97,7 +98,10 @@ _FIGURES = {
         f"a frame of {_mib(framing.FRAME_LIMIT)}",
         f"incomplete frames of all connections {_mib(FrameBudget().limit_bytes)}",
         _TEXT,
-        f"segments out of order {_mib(reassembly.PENDING_BYTES)}",
+        f"segments out of order {_mib(reassembly.PENDING_BYTES)} a connection",
+        f"and {_mib(reassembly.PendingBudget().limit_bytes)} of all",
+        f"{connection._FRAME_BYTES >> 10} KiB of each further connection",
+        f"{correlation.RequestBudget().limit:,} of all",
         f"{buffer.ELEMENT_LIMIT:,} elements a message",
         f"{correlation.PENDING_LIMIT:,} open requests",
     ],

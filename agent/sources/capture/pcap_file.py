@@ -42,6 +42,7 @@ _SECTION, _INTERFACE, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 3, 6
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
 _BYTE_ORDER = 0x1A2B3C4D
 _IF_TSRESOL = 9
+_NO_LINK = -1
 _PATIENCE_PACKETS = 16
 """Packets that may come before an earlier one: a recording waits without cost."""
 _PACKET_BYTES_MAX = 16 << 20
@@ -248,6 +249,8 @@ def _body(file: BinaryIO, order: str) -> bytes | None:
 
 
 def _interface(body: bytes, order: str) -> CaptureInterface:
+    if len(body) < 2:  # its packets are of a link that nobody knows
+        return CaptureInterface(_NO_LINK, 1e-6)
     link_type, unit_s, at = struct.unpack_from(f"{order}H", body)[0], 1e-6, 8
     while at + 4 <= len(body):
         code, size = struct.unpack_from(f"{order}HH", body, at)

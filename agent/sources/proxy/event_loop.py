@@ -252,7 +252,8 @@ class ProxyLoop:
             decoder = ConnectionDecoder(
                 client=peer, server=node, counts=self.counts, budget=self._budget
             )
-            forwarder = FrameForwarder(route, self.counts, *self.decode_queue.bind(decoder))
+            decode = self.decode_queue.bind(decoder)
+            forwarder = FrameForwarder(route, self.counts, *decode, self._budget.requests)
             self._connections.add(
                 ProxiedConnection(self, client, broker, decoder, forwarder, listener.check_broker)
             )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sized
 
 from agent.errors import DecodeError
 from agent.wire.codec.apis import APIS
-from agent.wire.codec.correlation import Correlation
+from agent.wire.codec.correlation import Correlation, RequestBudget
 from agent.wire.codec.framing import FRAME_LIMIT
 from agent.wire.connection import APIS_WITH_RESPONSE, looks_like_request
 from agent.wire.proxying.address_patch import RewrittenHead, Route, TruncatedError
@@ -181,15 +181,20 @@ class FrameForwarder:
     )
 
     def __init__(
-        self, route: Route, counts: Counter[str], on_request: Decode, on_response: Decode
+        self,
+        route: Route,
+        counts: Counter[str],
+        on_request: Decode,
+        on_response: Decode,
+        budget: RequestBudget | None = None,
     ) -> None:
         """Rewrite with ``route``; ``counts`` takes each failure, by a short reason.
 
         ``on_request`` and ``on_response`` take the frames that the decoder reads.
         """
         self._route, self._counts = route, counts
-        self._pending: Correlation[tuple[int, int]] = Correlation()
-        self._expected: Correlation[bool] = Correlation()
+        self._pending: Correlation[tuple[int, int]] = Correlation(budget=budget)
+        self._expected: Correlation[bool] = Correlation(budget=budget)
         self._has_request = self._raw = False
         self._last_request: int | None = None
         self._last_response: int | None = None
@@ -208,6 +213,8 @@ class FrameForwarder:
         """Take nothing more. Then its memory is free with its last owner."""
         self.requests.close()
         self.responses.close()
+        self._pending.clear()
+        self._expected.clear()
 
     @property
     def is_idle(self) -> bool:

@@ -22,6 +22,9 @@ RESENT_WITHIN_S = 60.0
 PENDING_BYTES = 4 << 20
 """Bytes that may wait behind a gap: about a receive window."""
 _PENDING_SEGMENTS = 4_096
+_SEGMENT_BYTES = 256
+"""Memory of a segment that waits, beside its data."""
+_LONG_WAIT_BYTES, _WAIT_BYTES = 64 << 10, 4 << 10
 _RANGE = 1 << 32
 
 
@@ -41,6 +44,25 @@ class PendingSegment(NamedTuple):
     data: bytes
     missing: int
     last: bool
+
+
+@dataclass(slots=True)
+class PendingBudget:
+    """Memory of the segments that wait, of all streams of one capture.
+
+    Beyond the limit the gaps of a stream with much behind them are given up, and beyond one and a
+    half times the limit those of each stream with more than 4 KiB.
+    """
+
+    limit_bytes: int = 32 << 20
+    used_bytes: int = 0
+
+    def has_room_for(self, size_bytes: int) -> bool:
+        """Return whether a stream may go on to hold so many bytes, which are counted."""
+        if self.used_bytes <= self.limit_bytes:
+            return True
+        is_far = self.used_bytes > self.limit_bytes * 3 // 2
+        return size_bytes <= (_WAIT_BYTES if is_far else _LONG_WAIT_BYTES)
 
 
 @dataclass(slots=True)
@@ -68,12 +90,15 @@ class TcpStream:
     directions: tuple[Direction, Direction] = field(
         default_factory=lambda: (Direction(), Direction())
     )
+    budget: PendingBudget = field(default_factory=PendingBudget)
     reorder_packets: int = 0
     """Packets of the capture that must pass, too, before a loss is sure."""
     stuck_at: float | None = None
     """Start of a wait without progress (Unix seconds)."""
     stuck_since: int = 0
     """The same in packets of the capture."""
+    _waiting_bytes: int = 0
+    """This stream's part of the budget."""
 
     def push(
         self, direction: int, segment: TcpSegment, at: float, number: int = 0
@@ -90,6 +115,7 @@ class TcpStream:
         heapq.heappush(
             half.pending, PendingSegment(position, ack, segment.data, segment.missing, last)
         )
+        self._count(len(segment.data) + _SEGMENT_BYTES)
         out = self._drain()
         waits = bool(half.pending or peer.pending)
         if not waits:
@@ -113,6 +139,17 @@ class TcpStream:
         while self.stuck_at is not None:
             out += self._give_up()
         return out
+
+    def close(self) -> None:
+        """Drop what waits: the connection is followed no longer."""
+        for half in self.directions:
+            half.pending.clear()
+        self.stuck_at = None
+        self._count(-self._waiting_bytes)
+
+    def _count(self, size_bytes: int) -> None:
+        self._waiting_bytes += size_bytes
+        self.budget.used_bytes += size_bytes
 
     def _acknowledge(self, peer: Direction, segment: TcpSegment, at: float) -> int:
         if not segment.flags & ACK:
@@ -140,6 +177,7 @@ class TcpStream:
             if first.at > half.next or first.ack > (peer.next or 0):
                 return
             heapq.heappop(half.pending)
+            self._count(-len(first.data) - _SEGMENT_BYTES)
             data = first.data[half.next - first.at :]
             end = first.at + len(first.data) + first.missing
             if data:
@@ -152,8 +190,11 @@ class TcpStream:
                 out.append(StreamChunk(direction, b"", 0))
 
     def _is_hopeless(self, stuck_at: float, at: float, number: int) -> bool:
-        segments = [waiting for half in self.directions for waiting in half.pending]
-        if len(segments) > _PENDING_SEGMENTS or sum(len(s.data) for s in segments) > PENDING_BYTES:
+        segments = sum(len(half.pending) for half in self.directions)
+        data_bytes = self._waiting_bytes - segments * _SEGMENT_BYTES
+        if segments > _PENDING_SEGMENTS or data_bytes > PENDING_BYTES:
+            return True
+        if not self.budget.has_room_for(self._waiting_bytes):
             return True
         half = self.directions[self._hole()[0]]
         if half.acked > (half.next or 0):  # the other end has it: it will not come again

@@ -17,7 +17,7 @@ from agent.wire.connection import (
     looks_like_request,
 )
 from agent.wire.tcp.packets import ACK, RST, SYN, TcpSegment, format_endpoint
-from agent.wire.tcp.reassembly import StreamChunk, TcpStream
+from agent.wire.tcp.reassembly import PendingBudget, StreamChunk, TcpStream
 
 _SERVERS_LIMIT = 10_000
 _TICK_S = 0.1
@@ -56,7 +56,7 @@ class TcpSessions:
         packets that may come between two related ones.
         """
         self.counts = counts
-        self._budget = FrameBudget()
+        self._budget, self._pending = FrameBudget(), PendingBudget()
         self._limit = limit
         self._reorder_packets = patience
         self._number = 0
@@ -143,7 +143,7 @@ class TcpSessions:
 
     def _add(self, key: tuple[bytes, bytes], out: list[Event]) -> TcpSession:
         session = self._sessions[key] = TcpSession(
-            key, TcpStream(reorder_packets=self._reorder_packets)
+            key, TcpStream(budget=self._pending, reorder_packets=self._reorder_packets)
         )
         if len(self._sessions) > self._limit:
             _, forgotten = self._sessions.popitem(last=False)
@@ -166,6 +166,7 @@ class TcpSessions:
         if session.ended:
             return []
         session.ended = True
+        session.stream.close()
         self._stuck.pop(session.endpoints, None)
         connection, session.connection = session.connection, None
         if connection is None:

@@ -10,12 +10,13 @@ from kio.index import KioIndexError
 from msgspec import to_builtins
 
 from agent.wire.codec.apis import APIS, VERSION_MAX
+from agent.wire.codec.correlation import RequestBudget
 from agent.wire.codec.messages import HostPort
 from agent.wire.connection import ConnectionDecoder, FrameBudget
 from agent.wire.members.group_decoder import GroupDecoder
 from agent.wire.members.member import WireMember
 from metrics.model.signals import Signal
-from tests.agent.wire.frames import JOIN_GROUP, request
+from tests.agent.wire.frames import HEARTBEAT, JOIN_GROUP, answer, request
 from tests.agent.wire.longest import TEXT_CHARS, longest_values
 from tests.agent.wire.talk import Wire
 
@@ -144,6 +145,53 @@ def test_incomplete_frames_of_all_connections_share_a_bound() -> None:
     for decoder in decoders:
         decoder.close()
     assert budget.used_bytes == 0
+
+
+def _decoders(number: int, budget: FrameBudget, counts: Counter[str]) -> list[ConnectionDecoder]:
+    return [
+        ConnectionDecoder(
+            client=HostPort("10.0.0.1", port),
+            server=HostPort("10.0.0.9", 9092),
+            counts=counts,
+            budget=budget,
+        )
+        for port in range(number)
+    ]
+
+
+def test_halves_of_short_frames_share_the_bound_and_a_bystander_is_read() -> None:
+    counts, budget = Counter[str](), FrameBudget(limit_bytes=1 << 20)
+    *hostile, bystander = _decoders(101, budget, counts)
+    head = struct.pack(">ihhih", 4 << 20, JOIN_GROUP, 9, 1, 1) + b"c"
+
+    for decoder in hostile:
+        decoder.feed_client(head + bytes(60_000), 0.0)
+
+    assert budget.used_bytes <= budget.limit_bytes * 3 // 2 + 60_000
+    asked = request(HEARTBEAT, 4, 1, "c", group_id="g", generation_id=1, member_id="m")
+    assert bystander.feed_client(asked[:20], 1.0) == []
+    assert len(bystander.feed_client(asked[20:], 1.0)) == 1
+    for decoder in hostile:
+        decoder.close()
+    assert budget.used_bytes == 0
+
+
+def test_open_requests_of_all_connections_share_a_bound() -> None:
+    counts, budget = Counter[str](), FrameBudget(requests=RequestBudget(limit=1_000))
+    *hostile, bystander = _decoders(101, budget, counts)
+
+    for number in range(200):
+        asked = request(HEARTBEAT, 4, number, "c", group_id="g", generation_id=1, member_id="m")
+        for decoder in hostile:
+            decoder.feed_client(asked, 0.0)
+
+    assert budget.requests.used <= 1_000 + 100 * 8
+    asked = request(HEARTBEAT, 4, 7, "c", group_id="g", generation_id=1, member_id="m")
+    bystander.feed_client(asked, 1.0)
+    assert len(bystander.feed_broker(answer(HEARTBEAT, 4, 7, error_code=0), 1.0)) == 1
+    for decoder in (*hostile, bystander):
+        decoder.close()
+    assert budget.requests.used == 0
 
 
 def test_partitions_of_all_members_are_bounded() -> None:

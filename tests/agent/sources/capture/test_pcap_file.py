@@ -259,3 +259,17 @@ def test_a_pipe_is_not_read_to_see_what_it_is(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(SourceError, match="found a pipe, which is read only once; wanted logs:"):
         is_capture(str(tmp_path / "pipe"))
+
+
+@pytest.mark.parametrize("body", [b"", b"\1"])
+def test_an_interface_without_a_link_type_hides_no_other(
+    tmp_path: Path, timed: list[Timed], body: bytes
+) -> None:
+    given = pcapng(timed)
+    section = int.from_bytes(given[4:8], "little")
+    lying = given[:section] + given[section:]
+    lying += struct.pack("<II", 1, 12 + len(body)) + body + struct.pack("<I", 12 + len(body))
+    data = ethernet(timed[0][1])
+    lying += block("<", 6, struct.pack("<IIIII", 2, 0, 0, len(data), len(data)) + data)
+
+    assert replayed(write(tmp_path, lying, "lying.pcapng")) == CODES

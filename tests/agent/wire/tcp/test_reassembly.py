@@ -10,7 +10,13 @@ from agent.runtime.replay import replay
 from agent.wire.connection import ConnectionClosed, Event
 from agent.wire.members.group_decoder import GroupDecoder
 from agent.wire.tcp.packets import ACK, RST, SYN, TcpSegment
-from agent.wire.tcp.reassembly import LOST_AFTER_S, PENDING_BYTES, RESENT_WITHIN_S, TcpStream
+from agent.wire.tcp.reassembly import (
+    LOST_AFTER_S,
+    PENDING_BYTES,
+    RESENT_WITHIN_S,
+    PendingBudget,
+    TcpStream,
+)
 from agent.wire.tcp.sessions import TcpSessions
 from metrics.model.sample import SampleKind
 from metrics.tracking.status_track import StatusConfig
@@ -140,6 +146,38 @@ class TestLoss:
 
         assert [len(each) for each in pieces] == [0] * (count - 1) + [count + 1]
         assert stream.directions[0].pending == []
+
+    def test_what_waits_in_all_streams_is_bounded_and_a_bystander_is_read(self) -> None:
+        budget = PendingBudget(limit_bytes=1 << 20)
+        hostile = [TcpStream(budget=budget) for _ in range(200)]
+        for stream in hostile:
+            stream.push(0, _segment(0, b"a"), 1.0)
+        for number in range(40):
+            for stream in hostile:
+                stream.push(0, _segment(2 + number * 2_000, bytes(1_000)), 1.0)
+
+        assert budget.used_bytes <= budget.limit_bytes * 3 // 2 + len(hostile) * (4 << 10)
+        bystander = TcpStream(budget=budget)
+        bystander.push(0, _segment(100, b"abc"), 1.0)
+        assert bystander.push(0, _segment(106, b"ghi"), 1.0) == []
+        assert bystander.push(0, _segment(103, b"def"), 1.0) == [(0, b"def", 0), (0, b"ghi", 0)]
+        for stream in hostile:
+            stream.flush()
+        assert budget.used_bytes == 0
+
+    def test_a_connection_that_ends_frees_what_waited(self) -> None:
+        sessions = TcpSessions(Counter(), limit=1)
+        for _ in range(3):
+            said = Dialogue()
+            said.open()
+            said.say(True, request(HEARTBEAT, 4, 1, "c", group_id="g", generation_id=1))
+            at, last = next(each for each in said.segments if each[1].data)
+            late = last._replace(seq=last.seq + 100_000)
+            for each in (*said.segments[:3], (at, late)):
+                sessions.push(each[1], each[0])
+            assert sessions._pending.used_bytes > 0
+            sessions.forget(late.source, late.target)
+            assert sessions._pending.used_bytes == 0
 
     def test_what_the_capture_cut_off_is_lost(self) -> None:
         stream = TcpStream()
