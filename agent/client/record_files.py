@@ -124,7 +124,7 @@ def _from_tables(path: Path, group: str) -> Found:
 
 def _find_broken(table: "Dataset", path: Path) -> list[str]:
     """Return a fault for each Parquet file that the table leaves out, as it cannot be read."""
-    read = {Path(file) for file in table.files}  # type: ignore[attr-defined]  # of files
+    read = {Path(file) for file in table.files}
     names = path.glob("**/[!._]*.parquet")
     broken = sorted(name for name in names if name not in read and _is_plain(name, path))
     return [f"{name}: is broken or no Parquet file" for name in broken]

@@ -49,7 +49,8 @@ class ReadFiles:
             shutil.rmtree(folder / name, ignore_errors=True)
         self._path = folder / _LIST
         lines = self._path.read_bytes().split(b"\n") if self._path.exists() else [b""]
-        self._names = {name for line in lines[:-1] if (name := _name_of(line)) is not None}
+        names = map(_name_of, lines[:-1])
+        self._names = {name for name in names if name is not None}
         if lines[-1] or len(self._names) < len(lines) - 1:
             self._write()
 
