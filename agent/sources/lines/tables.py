@@ -31,6 +31,12 @@ _EPOCH = re.compile(r"\d{10}(?:\d{3}){0,3}(?:\.\d{1,9})?", re.ASCII)
 _TIME, _MESSAGE, _HOST = "time", "message", "pod"
 _POD = re.compile(r"[a-z\d.-]{1,200}-[bcdf-hj-np-tv-xz2456789]{5}", re.ASCII)
 """Kubernetes ends such a name with letters that form no word."""
+_MACHINE = re.compile(
+    r"(?:\d{1,3}\.){3}\d{1,3}|ip(?:-\d{1,3}){4}(?:\.[\w.-]{1,200})?"
+    r"|[\w.-]{1,200}\.(?:internal|local|localdomain|lan)",
+    re.ASCII,
+)
+"""An address, or a name that clouds and private networks give: loggers' names have dots, too."""
 _HOSTS = frozenset(
     ("pod", "pod name", "instance", "host", "host name", "hostname", "server", "machine",
      "container", "container name", "task", "replica", "dyno")
@@ -104,9 +110,14 @@ def _name_columns(head: bytes, delimiter: str) -> tuple[list[str], bool]:
     heads = rows[0] if has_head else [""] * len(columns)
     names = [_name(name.strip()) or str(number) for number, name in enumerate(heads)]
     known = [number for number in texts if names[number] in MESSAGES]
-    pods = (number for number in texts if all(map(_POD.fullmatch, columns[number])))
-    if not has_head and (pod := next(pods, None)) is not None:
-        names[pod] = _HOST
+    hosts = (
+        number
+        for name in (_POD, _MACHINE)
+        for number in texts
+        if all(map(name.fullmatch, columns[number]))
+    )
+    if not has_head and (host := next(hosts, None)) is not None:
+        names[host] = _HOST
     names[dated] = _TIME
     names[max(known or texts, key=lambda number: sum(map(len, columns[number])))] = _MESSAGE
     return names, has_head

@@ -44,6 +44,15 @@ _MANUAL = (
     "a consumer whose partitions the application assigns, as Flink's, Spark's and those of "
     "Debezium's engine: it is in no group, so nothing rebalances"
 )
+_BARE_JAVA = (
+    rb"sending LeaveGroup request to coordinator|consumer poll timeout has expired"
+    rb"|Request joining group due to: |Attempt to heartbeat (?:failed|with )"
+    rb"|Successfully (?:joined|synced) group (?:with|in) generation"
+)
+_BRACKET = "[Consumer clientId=\u2026, groupId=\u2026]"
+"""What Java's clients print before each message, and copies of single messages lack."""
+_DMS = rb'"type":"[A-Z]{1,32}_REBALANCE"'
+"""Rebalancing log of a broker of Huawei Cloud's and cloud.ru's Distributed Message Service."""
 _CLICKHOUSE = (
     rb"\bStorageKafka2? \(|> KafkaConsumer \(",
     (
@@ -80,6 +89,10 @@ _FRAMEWORKS = (
 _MARKS = (
     (STATISTICS, "statistics of librdkafka: use --source stats"),
     (BROKER_LOG, "a broker's log: use --source broker_log"),
+    (
+        _DMS,
+        f"a rebalancing log of a cloud's brokers, whose form is not known: {_WIRE}",
+    ),
     (
         rb"Defaulting to no-operation \(NOP\)",
         (
@@ -127,12 +140,17 @@ _MARKS = (
         ),
     ),
     (
+        rb"\[Schema registry clientId=",
+        f"Schema Registry, whose instances elect a leader in a group without consumers: {_WIRE}",
+    ),
+    (
         (
             rb"org\.apache\.kafka|\bo\.a\.k(?:afka)?\.|kafka-clients"
             rb"|\[Consumer (?:instanceId|clientId)="
         ),
         f"Kafka's Java client, muted or of another kind: set the logger {_JAVA} to INFO",
     ),
+    (_BARE_JAVA, f"Kafka's Java client in lines without their {_BRACKET}: keep it"),
     (_TELEGRAF, f"Telegraf, whose client sarama logs no rebalance: {_WIRE}"),
     (_KAFKA_NODE, f"kafka-node, whose log shows no member of its group: {_WIRE}"),
     (_WATERMILL, f"Watermill, whose client sarama logs no rebalance: {_WIRE}"),
@@ -146,7 +164,10 @@ _MARKS = (
         f"sarama, which logs no rebalance: {_WIRE}",
     ),
     (
-        rb"\[(?:1[4-6]|2[257])\] (?:[A-Z][a-z]* ){1,5}?(?:[A-Z][A-Za-z]*): the ",
+        (
+            rb"\[(?:1[4-6]|2[257])\] (?:[A-Z][a-z]* ){1,5}?(?:[A-Z][A-Za-z]*): the "
+            rb"|Rebalance In Progress: the coordinator has|Unknown Member ID: the member id is not"
+        ),
         (
             "segmentio's kafka-go, of which a program prints errors alone: set Logger and "
             f"ErrorLogger of its ReaderConfig, else {_WIRE}"
@@ -180,8 +201,8 @@ _MARKS = (
     ),
     (
         (
-            rb"kafkajs|\bKafkaJS[A-Z]|\[ConsumerGroup\] |\[Runner\] The group"
-            rb"|Response Heartbeat\(key: 12,"
+            rb"kafkajs|\bKafkaJS[A-Z]|\[ConsumerGroup\] |Response Heartbeat\(key: 12,"
+            rb"|\b(?:ConsumerGroup|Runner)\] (?:Consumer has joined|The group)"
         ),
         (
             "kafkajs: its logger must keep the fields groupId and memberId, and be at INFO, "

@@ -23,5 +23,5 @@ def find_group(handle: str, log: bytes, begin: int, end: int) -> str:
             found = match[1]
     if not found and not name:
         for match in _PLAIN.finditer(log, begin, end):
-            found = match[1]
+            found = match[1].rstrip(b".")  # the end of a sentence
     return found.decode(errors="replace")

@@ -83,6 +83,30 @@ def test_column_of_pods_keeps_replicas_apart(head: list[str], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    "machine", ["i-{}.us-east-2.compute.internal", "ip-10-0-3-{}", "10.0.3.{}", "app{}.local"]
+)
+def test_column_of_machines_keeps_replicas_apart_without_names(
+    machine: str, tmp_path: Path
+) -> None:
+    """Stores export it beside the application's name, which is the same for all."""
+    text = io.StringIO()
+    csv.writer(text, quoting=csv.QUOTE_ALL).writerows(
+        [
+            iso(at),
+            machine.format(number),
+            "app-name",
+            log4j(at, line.replace("1111-", f"{number}111-")),
+        ]
+        for at, line in EVENTS
+        for number in (1, 2)
+    )
+    moves, hosts = replay_text(text.getvalue(), tmp_path)
+
+    assert sorted(moves) == sorted(WANTED * 2)
+    assert hosts == {machine.format(1), machine.format(2)}
+
+
+@pytest.mark.parametrize(
     "text",
     [
         '{"time":"2026-11-20T14:00:00Z","level":"info","msg":"a"}\n' * 3,

@@ -1,6 +1,7 @@
 """brod's heads and what stands behind them, in the layouts of Erlang and Elixir."""
 
 import json
+import re
 
 import pytest
 
@@ -34,6 +35,20 @@ def legacy(texts: list[str]) -> str:
     )
 
 
+def in_elixir(text: str) -> str:
+    """Return a message with terms as Elixir's logger prints them, whose formats inspect ~p.
+
+    https://github.com/elixir-lang/elixir/blob/v1.14.5/lib/logger/lib/logger/utils.ex
+    """
+    terms = re.sub(r"(reason: ?\{?)(?=[a-z])", r"\1:", text)
+    return (
+        terms.replace("#PID<", "<")
+        .replace("<0.", "#PID<0.", 1)
+        .replace('<<"', '"')
+        .replace('">>', '"')
+    )
+
+
 LAYOUTS = {
     "the legacy header": legacy(messages()),
     "single_line": "".join(
@@ -43,6 +58,9 @@ LAYOUTS = {
     "Elixir's": "".join(
         f"\n2026-11-27 11:03:0{i}.000 [info] {text}\n"
         for i, text in enumerate(messages("#PID<0.126.0>"))
+    ),
+    "Elixir's terms": "".join(
+        f"11:03:0{i}.000 [info] {in_elixir(text)}\n" for i, text in enumerate(messages())
     ),
     "JSON": "".join(
         json.dumps({"time": f"2026-11-27T11:03:0{i}.000Z", "severity": "info", "message": text})

@@ -37,6 +37,12 @@ HINTS = {
     b'ERROR Unable to connect to "kafka:9092": x (aiokafka.client)': "brokers fail",
     b"[Consumer clientId=c, groupId=g] Bootstrap broker k:9 (id: -1) disconnected": "brokers fail",
     b"kafka-node: rebalanced": "capture or proxy",
+    b"LOG [Kafka: ConsumerGroup] Consumer has joined the group": "kafkajs: its logger must",
+    b"Rebalance In Progress: the coordinator has begun rebalancing the group": "kafka-go",
+    b"Member c-8-a776 sending LeaveGroup request to coordinator k:9 due to x": "their [Consumer",
+    b"Successfully joined group with generation 7": "their [Consumer",
+    b"[Schema registry clientId=sr-1, groupId=s] Successfully joined group": "without consumers",
+    b'{"message":{"type":"END_REBALANCE","groupId":"g"}}': "of a cloud's brokers",
     b"Using Spark's default log4j profile: org/apache/spark/log4j2-defaults.properties": "no group",
     b"INFO org.apache.flink.runtime.taskexecutor.TaskExecutor - Receive slot request": "no group",
 }

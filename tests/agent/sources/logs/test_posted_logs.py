@@ -466,3 +466,18 @@ def test_class_behind_a_message_is_no_part_of_the_reason(behind: str) -> None:
     found = reader.feed(line.encode(), 2e9) + reader.flush()
 
     assert [(each.status, each.reason) for each in found] == [(7, reason)]
+
+
+def test_end_of_a_sentence_is_no_part_of_a_groups_name() -> None:
+    """aiokafka before 0.8 and Faust's: no other line names the group."""
+    parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
+    lines = (
+        "[2018-02-27 23:19:01,119: WARNING]: Marking the coordinator dead (node 1)for group pay.",
+        (
+            "[2018-02-27 23:19:01,338: ERROR]: Heartbeat failed: local member_id was not "
+            "recognized; resetting and re-joining group"
+        ),
+    )
+    signals = parser.feed("".join(f"{line}\n" for line in lines).encode(), 1.9e9)
+
+    assert {each.member.group for each in [*signals, *parser.flush()]} == {"pay"}
