@@ -297,7 +297,11 @@ def test_held_id_is_not_told_as_two_processes() -> None:
     [
         (2, 4, ["Partitions of t were added: add them at quiet hours."]),
         (None, 4, ["Topic t appeared: create topics before their consumers start;"]),
-        (2, None, ["Topic t went away while members read it:"]),
+        (
+            2,
+            None,
+            ["The leader knows no t any more: it was deleted, or its last subscriber left it;"],
+        ),
     ],
 )
 def test_advice_on_topics_is_on_what_changed(
