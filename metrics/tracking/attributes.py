@@ -18,7 +18,7 @@ from metrics.model.partitions import (
     format_partitions,
     is_partition,
 )
-from metrics.model.sample import Sample, SampleKind, format_time
+from metrics.model.sample import FETCHERS_PAUSED, Sample, SampleKind, format_time
 from metrics.model.signals import Signal, SignalKind
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import TRAITS
@@ -169,7 +169,7 @@ def _record_partitions(track: Track, signal: Signal, assigned: tuple[str, ...]) 
     if now == track.assigned and (now or not is_behind):
         return []
     changes = _replace_partitions(track, now, signal.at)
-    if signal.kind is SignalKind.SEEN:  # the reason of another one is that of its status
+    if signal.reason == FETCHERS_PAUSED:  # another one is that of the status, or not needed
         changes = [replace(each, reason=signal.reason) for each in changes]
     return changes
 
