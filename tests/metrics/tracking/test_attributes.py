@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from metrics.model.sample import Sample, SampleKind
+from metrics.model.sample import FETCHERS_PAUSED, Sample, SampleKind
 from metrics.model.signals import Signal, SourceKind
 from metrics.tracking import tracker as tracker_module
 from metrics.tracking.status_track import StatusConfig
@@ -43,6 +43,20 @@ def test_a_leave_takes_the_partitions(tracker: Tracker) -> None:
     samples = run(tracker, assigned(1.0, "t-0"), left(2.0, LOG))
 
     assert changes(samples)[1:] == [("partitions", "t:0", "")]
+
+
+@pytest.mark.parametrize(
+    ("reason", "recorded"),
+    [(FETCHERS_PAUSED, FETCHERS_PAUSED), ("Revoke previously assigned partitions t-0", None)],
+)
+def test_words_of_a_pause_are_recorded_and_no_others(
+    tracker: Tracker, reason: str, recorded: str | None
+) -> None:
+    run(tracker, assigned(1.0, "t-0"))
+
+    samples = run(tracker, replace(seen(2.0, LOG), assigned=(), reason=reason))
+
+    assert [each.reason for each in of_kind(samples, SampleKind.CHANGE)] == [recorded]
 
 
 def test_a_new_member_takes_equal_partitions_again(tracker: Tracker) -> None:
