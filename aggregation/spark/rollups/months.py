@@ -23,7 +23,7 @@ from aggregation.spark.tables.period import Period, month_end
 
 ORDER = ("what", "day", "group")
 """Order of rows in a file: a section's rows are adjacent, and pages of others are skipped."""
-_LAYOUT = b"5"
+_LAYOUT = b"6"
 """A month in another layout is computed again."""
 
 
