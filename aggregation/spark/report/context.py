@@ -58,6 +58,8 @@ class ReportContext:
     days: Sequence[date] = ()
     """All days that the tables hold."""
     zone: str = "UTC"
+    check_rollups: Callable[[], None] = lambda: None
+    """Raises `SparkJobError` if another report has replaced rollups since this context began."""
     quarantined: str = "true"
     """Condition on days of the quarantine: a malformed line has the day of its file."""
 
@@ -99,6 +101,7 @@ def load_context(
     store = RollupStore(spark, tables)
     with table_lock(manifest_of(tables).folder, notify):
         store.update(notify)
+        check_rollups = store.pin()
     days = past_days(store.days(), datetime.now(UTC).date(), notify)
     if request.zone != "UTC":
         days = days_in_zone(store, days, request.zone)
@@ -115,7 +118,7 @@ def load_context(
         quarantine = quarantine.unionByName(_late_rows(spark, late))
     incidents = incidents_in_zone(store.incidents(), request.zone)
     context = build_context(rollups, quarantine, request, period, incidents)
-    return replace(context, days=tuple(days))
+    return replace(context, days=tuple(days), check_rollups=check_rollups)
 
 
 def _with_history(

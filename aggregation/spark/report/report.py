@@ -154,6 +154,7 @@ def build_report(
     tables["news"] = news_rows(news, context.by)
     tables["slo"] = objective_rows(objectives, tables, context.period, context.by)
     proposals = _find_proposals(context, propose)
+    context.check_rollups()
     tables["changes"] = change_rows(proposals)
     own = {"news": _news_schema(context.by), "slo": _slo_schema(context.by), "changes": CHANGES}
     return Report(

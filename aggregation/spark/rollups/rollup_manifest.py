@@ -6,7 +6,7 @@ with such names. A year of entries is read in a few milliseconds, without Spark.
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -93,6 +93,29 @@ class Manifest:
     def complete_entries(self) -> Mapping[date, RollupBatch]:
         """Return the entries of complete batches."""
         return {day: batch for day, batch in self.entries().items() if batch != PENDING}
+
+    def pin(self) -> Callable[[], None]:
+        """Return a check for the end of reading: plain files have no snapshots.
+
+        It raises `SparkJobError` if another report has replaced rows of a batch since this call.
+        """
+        before = self._written()
+
+        def check() -> None:
+            now = self._written()
+            replaced = min((name for name, at in before.items() if now.get(name) != at), default="")
+            if replaced:
+                raise SparkJobError(
+                    f"another report has replaced {replaced} of {str(self.folder)!r} while this "
+                    "one was reading; run it again"
+                )
+
+        return check
+
+    def _written(self) -> dict[str, int]:
+        """Return the time (ns) of each entry's last write, by the name of its batch."""
+        marks = self.folder.glob(f"batch=*/{_MARK}")
+        return {mark.parent.name: mark.stat().st_mtime_ns for mark in marks}
 
     def mark(self, day: date, batch: RollupBatch) -> None:
         """Write a batch's entry atomically."""

@@ -160,6 +160,11 @@ class RollupStore:
         """Return the days that have records."""
         return list(self._manifest.complete_entries())
 
+    def pin(self) -> Callable[[], None]:
+        """Return a check for the end of reading; Delta and Iceberg have snapshots and need none."""
+        is_plain = rollup_format(self._tables) is TableFormat.PARQUET
+        return self._manifest.pin() if is_plain else lambda: None
+
     def rebalances(self) -> DataFrame:
         """Return all rebalances of groups, one row each."""
         return self._rows.read("rebalances")
