@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 def read_state(path: Path, decoder: msgspec.json.Decoder[_T], remedy: str) -> _T | None:
-    """Return the content of a file; None: it does not exist.
+    """Return the content of a file; None: it, or its folder, does not exist.
 
     Raises:
         SparkJobError: it cannot be read; the text ends with the ``remedy``.
@@ -25,7 +25,7 @@ def read_state(path: Path, decoder: msgspec.json.Decoder[_T], remedy: str) -> _T
     """
     try:
         return decoder.decode(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise SparkJobError(f"cannot read {str(path)!r}: {error.strerror}") from error
