@@ -54,7 +54,7 @@ groups-side-by-side: $(READY) ## groups and Kafka's newest tools on one cluster:
 	-@$(BIN)/python -m tests.lab_start
 	$(BIN)/python -m tests.system.groups_side_by_side
 
-backtests: $(READY) ## play scenes with and without what a report proposes, into docs/backtests.md (15 minutes)
+backtests: $(READY) ## play scenes with and without what a report proposes, into docs/backtests.md (20 minutes)
 	-@$(BIN)/python -m tests.lab_start
 	$(BIN)/python -m tests.system.backtests
 
