@@ -603,9 +603,9 @@ _TAIL = """
 Scenes with a small effect miss: what they cost differs as much from run to run. So the scenes above
 have a margin: members are frozen for twice the session timeout, members of the classic protocol
 have the default heartbeat (3 s), and scaling is repeated on five days. Over three days its two
-scenes missed now and then: cooperative for eager had 84.0 s predicted and 65.6 s happened, then 79.2
-s and 89.5 s; KIP-848 for classic 12.0 s and 9.2 s, then 12.0 s and 12.2 s. What happened differs as
-much from run to run. Played once each, and missed:
+scenes missed now and then: cooperative for eager had 84.0 s predicted and 65.6 s happened, then
+79.2 s and 89.5 s; KIP-848 for classic 12.0 s and 9.2 s, then 12.0 s and 12.2 s. What happened
+differs as much from run to run. Played once each, and missed:
 
 | scene | predicted | happened |
 |---|--:|--:|
