@@ -164,7 +164,7 @@ quiet: $(READY) ## thirty minutes of a quiet fleet, in which no status may chang
 KILLS ?= 20
 kill-spark: $(READY) ## KILLS kill -9 of ingest and agents, spool and topic, Parquet, Delta and Iceberg (ten minutes for 20)
 	@$(BIN)/python -m tests.spark_start
-	KILLS=$(KILLS) $(BIN)/pytest tests/system/test_kill_spark.py
+	FIELD=1 KILLS=$(KILLS) $(BIN)/pytest tests/system/test_kill_spark.py
 
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 IMAGE_LOCK = $(LOCK) --no-annotate --constraint requirements.lock

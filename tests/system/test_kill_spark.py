@@ -38,6 +38,7 @@ _LONGEST_S = 20.0
 _BEGUN = "; Ctrl-C ends"
 
 pytestmark = [
+    pytest.mark.field,  # six minutes beside others; test_commands.py kills an ingest, too
     pytest.mark.spark,
     pytest.mark.kafka,
     pytest.mark.jvm,

@@ -402,6 +402,7 @@ def test_missing_tables_are_the_operators_to_make(spark: SparkSession, tmp_path:
         RollupStore(spark, tmp_path).update(lambda _: None)
 
 
+@pytest.mark.field
 def test_lost_end_of_a_member_that_is_at_0_is_no_day_of_rebalance(
     spark: SparkSession, tmp_path: Path
 ) -> None:
