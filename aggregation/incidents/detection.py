@@ -105,7 +105,7 @@ class GroupHistory:
         draft = known or self._begin(rebalance, roots)
         if draft is known and returns:
             draft.also += relate(list_others(draft, [c for c in causes if c not in returns]))
-        draft.rebalances.append(rebalance)
+        draft.add_rebalances([rebalance])
         draft.sources |= _find_sources(rebalance)
         draft.waits += find_waits(rebalance, self.members.present.values())
         self._depart(
@@ -201,7 +201,7 @@ class GroupHistory:
             return  # another member has expired, too, and no source shows which one at which time
         if last.kind is not IncidentKind.UNKNOWN or last.is_ongoing:
             return
-        if key in _list_participants(last) or last.ended_at < since:
+        if key in last.participants or last.ended_at < since:
             return
         is_new = word.kind is IncidentKind.MEMBER_JOINED
         last.kind, last.reason = IncidentKind.SESSION_EXPIRED, None if is_new else word.reason
@@ -213,7 +213,7 @@ class GroupHistory:
 
     def _is_only_successor(self, last: Draft, word: Cause) -> bool:
         """Check for a new process of the one member that took no part in the last rebalance."""
-        missing = self.members.present.keys() - _list_participants(last)
+        missing = self.members.present.keys() - last.participants
         is_new = word.kind is IncidentKind.MEMBER_JOINED and word.certainty is Certainty.SEEN
         is_near = last.rebalances[-1:] and last.ended_at <= word.at <= last.ended_at + RESTART_S
         is_classic = all(each.round.group_type == "classic" for each in last.rebalances)
@@ -226,7 +226,7 @@ class GroupHistory:
         """
         number = 0
         for draft in reversed(self.drafts):
-            if draft.ended_at < since or key in _list_participants(draft):
+            if draft.ended_at < since or key in draft.participants:
                 break
             number += draft.kind is IncidentKind.UNKNOWN
         return number
@@ -643,10 +643,6 @@ def _replacement(cause: Cause, rebalance: ExplainedRebalance) -> MemberDeparture
         returned_at=cause.at,
         expired_at=None if rebalance.round.is_open else rebalance.round.ended_at,
     )
-
-
-def _list_participants(draft: Draft) -> set[tuple[str, ...]]:
-    return {s.member.key for each in draft.rebalances for s in each.round.consumers}
 
 
 def _departure(

@@ -40,6 +40,8 @@ class Draft:
     reason: str | None = None
     members: dict[MemberRef, None] = field(default_factory=dict)
     rebalances: list[ExplainedRebalance] = field(default_factory=list)
+    participants: set[tuple[str, ...]] = field(default_factory=set)
+    """Keys of the members that take part in its rebalances."""
     departures: dict[MemberRef, MemberDeparture] = field(default_factory=dict)
     departed_earlier: list[MemberDeparture] = field(default_factory=list)
     """Of members that went more than once."""
@@ -88,6 +90,11 @@ class Draft:
         key = departure.member.key
         return any(each.member == key and each.since <= departure.at for each in self.pauses)
 
+    def add_rebalances(self, rebalances: Iterable[ExplainedRebalance]) -> None:
+        for each in rebalances:
+            self.rebalances.append(each)
+            self.participants.update([s.member.key for s in each.round.consumers])
+
     def add_members(self, members: Iterable[MemberRef]) -> None:
         self.members.update(dict.fromkeys(members))
 
@@ -113,7 +120,7 @@ class Draft:
         """Take over an incident that turned out to be part of this one."""
         self.started_at = min(self.started_at, other.started_at)
         self.add_members(other.members)
-        self.rebalances += other.rebalances  # a rebalance is in one incident alone
+        self.add_rebalances(other.rebalances)  # a rebalance is in one incident alone
         self.rebalances.sort(key=lambda rebalance: rebalance.round.started_at)
         for departure in other.all_departures:
             self.depart(departure)
@@ -141,7 +148,8 @@ class Draft:
         if not own or not others or len(own) == len(self.rebalances):
             return None
         taken = Draft(self.kind, own[0].round.started_at, own[0].trigger.certainty)
-        taken.reason, taken.rebalances = own[0].trigger.reason, own
+        taken.reason = own[0].trigger.reason
+        taken.add_rebalances(own)
         taken.add_members(member for member in self.members if member not in others)
         taken.sources = set(self.sources)
         departures = self.all_departures
@@ -150,7 +158,9 @@ class Draft:
             (taken if place_key(departure.member) == place else self).depart(departure)
         is_first = self.rebalances[0] is own[0]
         self.members = others
-        self.rebalances = [each for each in self.rebalances if each not in own]
+        left = [each for each in self.rebalances if each not in own]
+        self.rebalances, self.participants = [], set()
+        self.add_rebalances(left)
         taken.waits = [wait for wait in self.waits if _is_within(wait, own)]
         self.waits = [wait for wait in self.waits if wait not in taken.waits]
         self.also = [each for each in self.also if not _is_all_of(each, place)]

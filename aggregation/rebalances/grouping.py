@@ -69,6 +69,8 @@ class RebalanceSegments:
     """Unix seconds; of an open rebalance, the present."""
     generations: tuple[int, ...] = field(init=False)
     """Generations that were synced, in order."""
+    is_open: bool = field(init=False)
+    """Whether a member is still in it."""
 
     def __post_init__(self) -> None:
         """Compute once what everything asks for."""
@@ -79,11 +81,7 @@ class RebalanceSegments:
         object.__setattr__(self, "started_at", min([s.started_at for s in spans]))
         object.__setattr__(self, "ended_at", max([s.ended_at for s in spans]))
         object.__setattr__(self, "generations", tuple(generations))
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a member is still in it."""
-        return any(s.is_open for s in self.consumers)
+        object.__setattr__(self, "is_open", any(s.is_open for s in own))
 
     @property
     def own_seconds(self) -> float:
