@@ -135,7 +135,7 @@ class Presence:
         return [
             Cause(
                 kind=IncidentKind.MEMBER_JOINED,
-                at=rebalance.round.started_at,
+                at=min([rebalance.round.started_at, *segment.joins[:1]]),
                 member=segment.member,
                 reason="it joined without a visible cause",
                 certainty=Certainty.INFERRED,

@@ -440,8 +440,12 @@ def _follows(island: _Island, base: _Island) -> bool:
 
 
 def _is_effect(segment: Segment, base: _Island) -> bool:
-    """Check that a member of an earlier rebalance has no cause of its own."""
-    is_known = any(each.member.key == segment.member.key for each in base.segments)
+    """Check that a member of an earlier rebalance has no cause of its own.
+
+    One that only went in it has come back, which begins a rebalance also where no log shows a join.
+    """
+    key = segment.member.key
+    is_known = any(each.member.key == key and not each.is_exit for each in base.segments)
     return is_known and {cause_of(step) for step in segment.steps} <= _FOLLOW_UPS
 
 

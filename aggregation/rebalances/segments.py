@@ -51,6 +51,8 @@ _LEFT_JOINING = "from JOINING to PREPARE_LEAVING"
 # https://github.com/apache/kafka/blob/4.1.0/clients/src/main/java/org/apache/kafka/clients/consumer/internals/AbstractMembershipManager.java
 _JOIN_BEFORE_S = 1.0
 """A client logs its join before the broker that answers it does."""
+_JOIN_WAIT_S = 300.0
+"""A join waits for the others' as long as their rebalance timeout, by default 5 minutes at most."""
 JOINED = "joined"
 """Field of a change: the member has sent its join for the rebalance that runs."""
 _CODES = tuple(RebalanceStatus)
@@ -180,7 +182,11 @@ def segments(records: Sequence[Sample], now: float) -> list[Segment]:
             chains[record.scope, record.client_id, record.episode].append(record)
     found = [segment for chain in chains.values() for segment in _cut(chain, now)]
     if early:
-        found = [_add_early_joins(segment, early[segment.member.key]) for segment in found]
+        ends = _list_ends([*found, *notes])
+        found, notes = (
+            [_add_early_joins(s, early[s.member.key], ends[s.member.key]) for s in part]
+            for part in (found, notes)
+        )
     return sorted(
         _take_late_drops(_end_with_clients(_extend_removals(found)), notes),
         # a Streams instance repeats what its thread has at that instant, so the thread comes first
@@ -253,12 +259,29 @@ def _learns_at(segment: Segment) -> float | None:
     return segment.started_at if is_first else None
 
 
-def _add_early_joins(segment: Segment, early: Iterable[float]) -> Segment:
-    """Return a segment that a broker's log began, with the joins that its client logged before."""
-    if not segment.steps or segment.steps[0].source not in BROKER_SOURCES:
-        return segment
+def _list_ends(found: Iterable[Segment]) -> dict[tuple[str, ...], list[float]]:
+    """Return the ends of each member's segments (Unix seconds), in order."""
+    ends: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for segment in found:
+        ends[segment.member.key].append(segment.ended_at)
+    return defaultdict(list, {key: sorted(times) for key, times in ends.items()})
+
+
+def _add_early_joins(segment: Segment, early: Iterable[float], ends: Sequence[float]) -> Segment:
+    """Return a segment with the joins that its client logged before it, where its begin shows none.
+
+    A broker's log begins it a little later. One without a visible cause begins with its end, and
+    has the joins since the last of its member's other ``ends``, which are in order.
+    """
     begin = segment.started_at
-    joins = sorted(at for at in early if begin - _JOIN_BEFORE_S <= at < begin)
+    if segment.steps and segment.steps[0].source in BROKER_SOURCES:
+        since = begin - _JOIN_BEFORE_S
+    elif not segment.steps and segment.is_round and segment.outcome is Outcome.SYNCED:
+        index = bisect_left(ends, begin)
+        since = max([begin - _JOIN_WAIT_S, *ends[max(index - 1, 0) : index]])
+    else:
+        return segment
+    joins = sorted(at for at in early if since <= at < begin)
     return replace(segment, joins=(*joins, *segment.joins)) if joins else segment
 
 

@@ -752,6 +752,48 @@ class TestKinds:
         assert went(incident) == [("a", DepartureMode.DROPPED, True)]
         assert incident.also == ()
 
+    def test_return_without_a_visible_cause_begins_the_second_rebalance_of_a_restart(self) -> None:
+        """Java's consumers below 2.8 log no reason for a join; it follows within two seconds."""
+        found = incidents(
+            *leave_of_a(100.0),
+            signal(SignalKind.JOIN, 101.8, A),
+            *round_of(3, 102.0, B, C),
+            signal(SignalKind.SYNC, 102.5, A, generation=3),
+        )
+
+        assert kinds(found) == [(K.RESTART, ["a"])]
+        assert [each.generations for each in found[0].rebalances] == [(2,), (3,)]
+
+    def test_return_whose_log_shows_an_earlier_join_than_a_new_member_is_of_its_restart(
+        self,
+    ) -> None:
+        """The new member's log shows why it joins, the other one's that it does."""
+        found = incidents(
+            *leave_of_a(100.0),
+            signal(SignalKind.JOIN, 103.0, A),
+            *round_of(3, 103.2, B, C, D, causes={"d": NEW}),
+            signal(SignalKind.SYNC, 103.7, A, generation=3),
+        )
+
+        assert kinds(found) == [(K.RESTART, ["a"])]
+        assert [each.generations for each in found[0].rebalances] == [(2,), (3,)]
+
+    def test_member_that_learns_late_of_its_removal_names_a_rebalance_that_another_one_ended(
+        self,
+    ) -> None:
+        """The other one was stuck in it, too, so it may have waited for either of them."""
+        told = raised(1, 100.0, B)
+        begin = round_of(1, 0.0, A, B, causes={"a": NEW, "b": NEW})
+        last = round_of(3, 118.0, A, D, causes={"a": (3, "Heartbeat: UNKNOWN_MEMBER_ID")})
+        given = records(*begin, told, *round_of(2, 112.0, D, causes={"d": NEW}), *last)
+        (request,) = (each for each in given if each.client_id == "b" and each.to == 1)
+        lost = {"from_": 1, "to": None, "ts": format_time(parse_time(request.ts) + 16.0)}
+
+        (_, *found) = analyze([*given, replace(request, id="l", kind=SampleKind.LOST, **lost)])[1]
+
+        assert kinds(found) == [(K.SESSION_EXPIRED, ["a"])]
+        assert found[0].certainty is Certainty.SEEN
+
     def test_member_that_hangs_behind_its_join_took_part(self) -> None:
         """It joins again without a word, is never heard of again, and is removed for that."""
         found = incidents(
