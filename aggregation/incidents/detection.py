@@ -195,8 +195,9 @@ class GroupHistory:
         has_owners = group_type in {"consumer", "streams"}
         had_partitions = bool(self.attributes.count_owned(key, last.started_at))
         away = self.members.away.get(key)
-        is_known = away is not None and away.draft is not last
-        if not is_own or (has_owners and had_partitions) or is_known:
+        is_elsewhere = away is not None and away.draft is not last
+        is_elsewhere |= self.members.synced_at.get(key, float("-inf")) > last.started_at
+        if not is_own or (has_owners and had_partitions) or is_elsewhere:
             return
         since = word.at - RETURN_S
         if group_type == "share" and self._count_open_questions(key, since) > 1:

@@ -282,7 +282,7 @@ class RandomGroup:
     def _start(self, member: str) -> None:
         before = self.ending.pop(member, None)
         if before is not None and before.is_running:
-            before.wait(20.0)  # two processes would share one log
+            before.wait(60.0)  # two processes would share one log
         version, folder = self.versions[member], self.take.folder / member
         take = replace(self.take, version=version.rpartition(":")[2], folder=folder)
         self.running[member] = self._open(take, member, version.rpartition(":")[0])

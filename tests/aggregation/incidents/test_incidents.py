@@ -930,6 +930,24 @@ class TestKinds:
         expired = (K.SESSION_EXPIRED, ["a"])
         assert kinds(found) == ([(K.UNKNOWN, []), expired] if "a" in readers else [expired])
 
+    def test_member_that_was_assigned_since_did_not_expire_before(self) -> None:
+        """Its restart ends after a rebalance without a cause; an admin removes it soon after."""
+        a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
+        found = analyze(
+            records(
+                *round_of(1, 10.0, a, b, c, causes={"a": NEW, "b": NEW, "c": NEW}),
+                left(80.0, a, "closed"),
+                *round_of(2, 81.0, b),
+                *round_of(3, 100.0, b),
+                *round_of(4, 120.0, a, c, causes={"a": NEW}),
+                raised(3, 124.0, a, reason="UNKNOWN_MEMBER_ID"),
+                signal(SignalKind.SYNC, 124.5, a, generation=5),
+            )
+        ).incidents[1:]
+
+        expired = (K.SESSION_EXPIRED, ["a"])
+        assert kinds(found) == [(K.RESTART, ["a"]), (K.UNKNOWN, []), expired]
+
     @pytest.mark.parametrize(
         ("news", "also"),
         [
