@@ -37,7 +37,7 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Records in the tables that a final batch does not count."""
 
 
-LAYOUT = 17
+LAYOUT = 18
 """Since 1 there are incidents, planned and unplanned apart; since 2 what no setting saves.
 
 Since 3 a member that several agents see counts once, times of wrong clocks are corrected, and a
@@ -62,7 +62,8 @@ reads while its group lives on costs until a member is back. Since 16 an episode
 missing ends before days without a record as in a whole history. Since 17 members of librdkafka stop
 reading at their revoke callback, the share of an application has the rebalances of groups whose
 observed time is known, and days on which only a group's agents are silent are as days without a
-record.
+record. Since 18 a return that no log explains begins a
+rebalance, and a member did not expire before its last assignment.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")
