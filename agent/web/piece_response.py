@@ -1,7 +1,8 @@
 """A response in pieces; each is released when the peer has room for it.
 
 A page of 20,000 members has 10 MiB. As one body it would be in memory twice, because asyncio copies
-the bytes that the peer has not yet read.
+the bytes that the peer has not yet read. For the same reason a piece is written in parts: with long
+names it has 2 MiB, and each of many peers would have a copy.
 """
 
 from collections.abc import Mapping
@@ -9,6 +10,9 @@ from contextlib import AbstractContextManager, nullcontext
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
+_WRITE_BYTES = 64 << 10
+"""As many as asyncio buffers before it waits for the peer."""
 
 
 class PieceResponse(Response):
@@ -20,6 +24,7 @@ class PieceResponse(Response):
         content_type: str,
         headers: Mapping[str, str] | None = None,
         hold: AbstractContextManager[None] | None = None,
+        status_code: int = 200,
     ) -> None:
         """Take ownership of ``pieces``: each is removed when it is sent.
 
@@ -27,7 +32,7 @@ class PieceResponse(Response):
         """
         size = sum(map(len, pieces))
         own = {"Content-Type": content_type, "Content-Length": str(size)}
-        super().__init__(headers={**(headers or {}), **own})
+        super().__init__(status_code=status_code, headers={**(headers or {}), **own})
         self._hold = hold or nullcontext()
         pieces.reverse()
         self._pieces = pieces
@@ -39,5 +44,7 @@ class PieceResponse(Response):
             await send(head | {"headers": self.raw_headers})
             while self._pieces:
                 piece = self._pieces.pop()
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                for at in range(0, len(piece), _WRITE_BYTES):
+                    part = piece[at : at + _WRITE_BYTES]
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
             await send({"type": "http.response.body", "body": b""})

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
@@ -54,6 +54,7 @@ _KEEP_ALIVE_S = 75  # longer than the usual scrape interval, so a scraper keeps 
 _BACKLOG = 128
 _GRACE_S = 1.0
 """At the end, requests under way have so long for their responses."""
+_HTML = "text/html; charset=utf-8"
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self';"
     " connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
@@ -80,6 +81,8 @@ class ServerDependencies:
     recent: RecentRecords = field(default_factory=RecentRecords)
     routes: Sequence[Route] = ()
     """Further routes of the application."""
+    unsent: UnsentPages = field(default_factory=UnsentPages)
+    """The bound on pages that are not read."""
     members: bool = True
     """Whether each member's own series are shown."""
 
@@ -92,7 +95,7 @@ class _Handlers:
         # one thread: two large pages at once would slow each other down; scrapes have their own
         self._scrapes = SharedTurns("render")
         self._looks = SharedTurns("render-html", MAX_CONNECTIONS)
-        self.unsent = UnsentPages()
+        self._unsent = dependencies.unsent
 
     async def metrics(self, request: Request) -> Response:
         from metrics.exporters.prometheus import negotiate  # noqa: PLC0415 - 2 MiB
@@ -102,7 +105,7 @@ class _Handlers:
             page = await self._scrapes.run(content_type, lambda: self._scrape(content_type))
         except BusyError as error:
             return error.response()
-        return self.unsent.respond(page)
+        return self._unsent.respond(page)
 
     @cached_property
     def _writer(self) -> "PageWriter":
@@ -115,7 +118,7 @@ class _Handlers:
 
         path, query = request.url.path, request.query_params
 
-        def prepare() -> "Callable[[], HtmlPage]":
+        def prepare() -> Callable[[], Page]:
             snapshot, stats = self._look()
             seen = Seen(
                 snapshot=snapshot,
@@ -129,12 +132,13 @@ class _Handlers:
             page = await self._looks.run((path, str(query)), prepare)
         except BusyError as error:
             return error.response()
-        headers = _PAGE_HEADERS | ({"Location": page.location} if page.location else {})
-        return HTMLResponse(page.html, page.status_code, headers=headers)
+        return self._unsent.respond(page)
 
-    def _build(self, path: str, seen: "Seen", query: "QueryParams") -> "HtmlPage":
+    def _build(self, path: str, seen: "Seen", query: "QueryParams") -> Page:
         with _without_gc():
-            return self._pages[path](seen, query)
+            page = self._pages[path](seen, query)
+            headers = _PAGE_HEADERS | ({"Location": page.location} if page.location else {})
+            return Page([page.html.encode()], _HTML, headers, page.status_code)
 
     @cached_property
     def _pages(self) -> "dict[str, PageBuilder]":
@@ -247,7 +251,9 @@ def make_app(config: WebConfig, max_series: int, dependencies: ServerDependencie
             Route(ENDLESS, handlers.live),
             *dependencies.routes,
             *api.routes(
-                api.ApiDependencies(handlers.take_snapshot, dependencies.recent, handlers.unsent)
+                api.ApiDependencies(
+                    handlers.take_snapshot, dependencies.recent, dependencies.unsent
+                )
             ),
         ],
         middleware=[Middleware(RateLimitMiddleware, limit=RateLimit(INTERVAL_S, BURST), free=free)],

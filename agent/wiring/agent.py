@@ -34,6 +34,7 @@ from agent.sources.http_events import registration as http_events
 from agent.web import annotations_api, events_api
 from agent.web.reload_auth import ReloadPolicy
 from agent.web.server import ServerDependencies, listen, make_app
+from agent.web.unsent_pages import UnsentPages
 from agent.wiring.agent_config import AgentConfig, Role
 from agent.wiring.hub import HubWiring
 from agent.wiring.outputs import OutputsWiring
@@ -109,6 +110,7 @@ class Agent:
         self._watch = None if is_sidecar else self._group_watch(recorded)
         self._incidents = None if is_sidecar else self._incident_watch(recorded)
         self._source_stats, self._memory = SourceStatsCollector(), MemoryLimit()
+        self._unsent = UnsentPages(config.limits.memory)
         self._source_tasks: list[asyncio.Task[None]] = []
         self._ready_sources: set[str] = set()
         self._reloading = asyncio.Lock()
@@ -175,6 +177,7 @@ class Agent:
                     ReloadPolicy(config.web.token_file).refusal,
                 ),
             ],
+            unsent=self._unsent,
             members=config.shows_members,
         )
         web = make_app(config.web, config.limits.series, dependencies)
@@ -335,10 +338,14 @@ class Agent:
             await asyncio.sleep(TICK_S)
             self._pipeline.tick()
             memory, pipeline = self._config.limits.memory, self._pipeline
-            self._memory.enforce(memory, pipeline.shrink_buffers, pipeline.restore_limits)
+            self._memory.enforce(memory, self._shrink_buffers, pipeline.restore_limits)
             if not self.sources_not_ready():
                 self._memory.end_start(memory)
             self._collector.tick()
+
+    def _shrink_buffers(self) -> None:
+        self._unsent.shrink()
+        self._pipeline.shrink_buffers()
 
     def _reload_on_signal(self) -> None:
         async def reload() -> None:

@@ -158,6 +158,7 @@ _FIGURES = {
         f"a response that is not read {_seconds(http_protocol.RESPONSE_TIMEOUT_S)}",
         f"{server.MAX_CONNECTIONS} connections and as many handshakes",
         f"not read {_mib(unsent_pages.MAX_UNSENT_BYTES)} together",
+        f"readers counts {unsent_pages.READER_BYTES >> 10} KiB",
         f"{shared_turns.MAX_TURNS} different ones running or waiting",
         f"for {_seconds(shared_turns.MAX_WAIT_S)}, then 503",
         f"(a hub {MAX_AGENT_CONNECTIONS:,})",

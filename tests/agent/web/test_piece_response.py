@@ -8,6 +8,7 @@ from starlette.types import Message
 
 from agent.web import http_protocol
 from agent.web.piece_response import PieceResponse
+from agent.web.unsent_pages import READER_BYTES
 from tests.agent.web.test_server import DEADLINE_S, Fake, row, served
 
 _ROWS = tuple(row(f"{i:05d}" + "x" * 2000) for i in range(6000))
@@ -35,7 +36,22 @@ def test_a_piece_is_released_as_it_is_sent() -> None:
     ]
 
 
-def test_a_peer_that_reads_nothing_has_some_of_the_page_pending() -> None:
+def test_a_piece_of_any_length_is_written_in_parts() -> None:
+    piece, sent = bytes(range(256)) * 1000, list[bytes]()
+
+    async def send(message: Message) -> None:
+        sent.append(message.get("body", b""))
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    asyncio.run(PieceResponse([piece], "text/plain")({"type": "http"}, receive, send))
+
+    assert b"".join(sent) == piece
+    assert max(map(len, sent)) == 65_536
+
+
+def test_a_peer_that_reads_nothing_has_a_part_of_a_piece_pending() -> None:
     async def find_pending(monkeypatch: pytest.MonkeyPatch) -> int:
         paused, pause = asyncio.Queue[int](), http_protocol.HttpConnection.pause_writing
 
@@ -50,7 +66,7 @@ def test_a_peer_that_reads_nothing_has_some_of_the_page_pending() -> None:
                 return await asyncio.wait_for(paused.get(), DEADLINE_S)
 
     with pytest.MonkeyPatch.context() as patch:
-        assert asyncio.run(find_pending(patch)) < 4 << 20  # of 24 MiB: one piece
+        assert asyncio.run(find_pending(patch)) <= READER_BYTES  # of 24 MiB, in pieces of 2
 
 
 def test_a_peer_that_reads_slowly_has_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from agent.errors import ConfigError, SourceError
 from agent.web import http_protocol as http_connection
 from agent.web.pages.overview import PAGE_ROWS
 from agent.web.server import MAX_CONNECTIONS, ServerDependencies, listen, make_app, serve
+from agent.web.unsent_pages import UnsentPages
 from metrics.exporters.exposition import AgentStats, FileStats, SourceStats
 from metrics.model.snapshot import MemberRow, Snapshot, StatusCounts
 from metrics.model.status import RebalanceStatus as Status
@@ -36,6 +37,7 @@ class Fake:
     waiting: list[str] = field(default_factory=list)
     reloads: int = 0
     wrong: str | None = None
+    unsent: UnsentPages = field(default_factory=UnsentPages)
 
     def snapshot(self) -> tuple[Snapshot, AgentStats]:
         source = SourceStats(
@@ -63,7 +65,10 @@ class Fake:
     @property
     def answers(self) -> ServerDependencies:
         return ServerDependencies(
-            snapshot=self.snapshot, sources_not_ready=self.waiting_for, reload=self.reload
+            snapshot=self.snapshot,
+            sources_not_ready=self.waiting_for,
+            reload=self.reload,
+            unsent=self.unsent,
         )
 
 
