@@ -28,6 +28,7 @@ from agent.sources.lines.indented_fields import (
     FieldRecords,
     is_field,
 )
+from agent.sources.lines.json_escapes import has_escapes, write_characters
 from agent.sources.lines.line_finder import create_finder
 from agent.sources.lines.origin_streams import CreateInterpreter, OriginStream, OriginStreams
 from agent.sources.lines.record_fields import find_head, read_message
@@ -176,6 +177,7 @@ class LineParser:
         self._timezone, self._has_looked = timezone, False
         self._place = _NOWHERE  # of the line that is read
         self._records = FieldRecords()
+        self._is_escaped = False
         self._choose()
 
     @property
@@ -266,6 +268,10 @@ class LineParser:
         """Read whole lines."""
         if has_byte_lists(block, start, end):
             block = write_texts(block[start:end])
+            start, end = 0, len(block)
+        if self._is_escaped or has_escapes(block, start, end):
+            self._is_escaped = True
+            block = write_characters(block[start:end])
             start, end = 0, len(block)
         yield from self._search(block, start, end, arrival_at)
         self._before = _add_tail(
