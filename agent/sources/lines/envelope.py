@@ -28,6 +28,7 @@ from agent.sources.lines.json_entry import (
     has_time,
     is_entry,
     read_entries,
+    read_object,
     read_other_times,
     read_pairs,
 )
@@ -206,7 +207,7 @@ class Unwrapper:
         """Return the entries of an object; ``at`` is the runtime's time."""
         return [
             each
-            for entry in read_entries(found)
+            for entry in read_object(found)
             for each in self._read_named(self._entry(entry, prefix, at, arrival_at), arrival_at)
         ]
 

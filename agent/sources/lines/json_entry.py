@@ -18,6 +18,15 @@ import msgspec
 
 from agent.sources.lines.byte_lists import read_text
 from agent.sources.lines.colours import strip_colours
+from agent.sources.lines.unknown_objects import (
+    CONTAINERS,
+    HOSTS,
+    INSTANCES,
+    PODS,
+    find_inner,
+    find_longest,
+    find_names,
+)
 from metrics.model.names import clip_name
 
 Json = dict[str, Any]
@@ -113,7 +122,7 @@ _HOSTS = (
     "host.name", "host.hostname", "_HOSTNAME", "hostname", "host", "HOSTNAME", "agent.hostname",
     "resource.labels.instance_id", "labels.host", "source_host", "dyno", "hostName", "Host",
     "_sourcehost", "_sourceHost", "cloud_RoleInstance", "event.syslog.host", "Hostname", "_host",
-    "MachineName", "HOST", "syslog.host",
+    "MachineName", "HOST", "syslog.host", "server_name", "__source__",
 )  # fmt: skip
 _PIDS = ("_PID", "process.pid", "pid", "process_id", "PROCID", "processId", "PID")
 _CONTAINER_IDS = (
@@ -130,7 +139,7 @@ _INSTANCES = (
 _ORIGINS = (*_CONTAINER_IDS, *_INSTANCES, *_PODS, *_CONTAINERS, *_UNITS, *_STREAMS, *_HOSTS, *_PIDS)
 _RESOURCES = (
     "ResourceAttributes", "resource", "resource_attributes", "resources", "data",
-    "resources_string", "additionalColumns",
+    "resources_string", "additionalColumns", "Resource",
 )  # fmt: skip
 """Objects with the attributes of a resource; their names have dots: OpenTelemetry's tables."""
 _OF_GRAYLOG = ("gl2_message_id", "gl2_source_input", "gl2_source_node")
@@ -141,10 +150,11 @@ _ORIGIN_KEYS = frozenset(
     (
         *_ORIGINS,
         *(path.split(".")[0] for path in _ORIGINS),
-        *(*_RESOURCES, *_OF_GRAYLOG, "tags", "process", "_stream", "source_id"),
+        *(*_RESOURCES, *_OF_GRAYLOG, "tags", "ddtags", "process", "_stream", "source_id"),
     )
 )
 _NO_FIELDS = frozenset((*MESSAGES, *TIMES, *_LEVELS, *_LOGGERS, "caller", "source", "stacktrace"))
+_NAMED = (PODS, CONTAINERS, HOSTS, INSTANCES)
 _DEPTH = 4
 """Objects within each other: a store's, a collector's, a runtime's and the application's."""
 
@@ -161,6 +171,8 @@ class JsonEntry(msgspec.Struct, gc=False):
     origin: str = ""
     host: str = ""
     pid: str = ""
+    kind: int | None = None
+    """What the origin names: a pod or a container; None is anything else."""
 
 
 def decode(text: str) -> Json | None:
@@ -190,7 +202,8 @@ def _decode_repr(text: str) -> Json | None:
     """Return a dictionary that Python printed; None for anything else."""
     try:
         found = literal_eval(text) if len(text) <= _REPR_MAX_CHARS else None
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        found = msgspec.to_builtins(found, str_keys=True)  # a key may be a number
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -225,6 +238,45 @@ def read_entries(found: Json, depth: int = _DEPTH) -> Iterator[JsonEntry]:
             for each in read_entries(item, depth - 1):
                 _add_origin(each, found)
                 yield each
+
+
+def read_object(found: Json) -> Iterator[JsonEntry]:
+    """Yield the entries of a whole line's object, also of one in no shape that is known."""
+    entries = list(read_entries(found))
+    if not entries and (unknown := _read_unknown(found, _DEPTH)) is not None:
+        entries = [unknown]
+    for entry in entries:
+        if entry.kind != PODS:
+            _add_named_origin(entry, found)
+        yield entry
+
+
+def _read_unknown(found: Json, depth: int) -> JsonEntry | None:
+    """Read an object without a known name of a message."""
+    for value in find_inner(found) if depth else ():
+        inner = decode(value) if isinstance(value, str) else value
+        if inner is None:
+            continue
+        entry = next(read_entries(inner, depth - 1), None) or _read_unknown(inner, depth - 1)
+        if entry is not None:
+            _add_origin(entry, found)
+            return _complete(entry, found)
+    text = find_longest(found)
+    if text is None or (not has_time(found) and level_of(found) == ""):
+        return None
+    entry = JsonEntry(text, found, found, level_of(found), _logger_of(found))
+    _add_origin(entry, found)
+    return entry
+
+
+def _add_named_origin(entry: JsonEntry, found: Json) -> None:
+    """Add the origin that the names of an object's fields show; a pod is the most specific."""
+    names = find_names(found)
+    if PODS in names or not entry.origin:
+        name = next((names[kind] for kind in _NAMED if kind in names), "")
+        entry.host = entry.origin = clip_name(name)
+    elif CONTAINERS in names and entry.kind != CONTAINERS:
+        entry.origin = clip_name(f"{entry.origin}/{names[CONTAINERS]}")
 
 
 def split_export(found: Json, depth: int = _DEPTH) -> list[Json]:
@@ -362,6 +414,8 @@ def _read_text(found: Json, depth: int) -> JsonEntry | None:
             value = read_text(value)
         if key == "short_message":
             value = _lengthen(value, found.get("full_message"))
+        if isinstance(value, dict) and isinstance(value.get("Value"), str):
+            value = value["Value"]  # OpenTelemetry's exporter of Go
         if isinstance(value, str):
             value = strip_colours(value)
             inner = decode(value) if depth and value.startswith("{") else None
@@ -422,6 +476,9 @@ def _add_origin(entry: JsonEntry, found: Json) -> None:
     process = found.get("process")  # process-compose's name; a number is Python's process id
     unit = _first(found, _UNITS) or (process if isinstance(process, str) else "")
     stream, host = _first(found, _STREAMS), _first(found, _HOSTS)
+    if entry.kind == PODS and not pod:  # a store's host or stream holds many pods
+        return
+    entry.kind = PODS if pod else CONTAINERS if container else None
     name = pod or container or stream or host or unit
     ids = _INSTANCES if container else (*_CONTAINER_IDS, *_INSTANCES)
     instance = "" if pod else _first(found, ids)
@@ -441,15 +498,23 @@ def _read_labels(found: Json) -> Iterator[Json]:
         yield {"labels": {str(each.get("name")): each.get("value") for each in pairs}}
     if isinstance(stream, str) and stream.startswith("{"):
         yield dict(_STREAM_LABEL.findall(stream))
+    if isinstance(found.get("Resource"), list):  # of OpenTelemetry's exporter of Go
+        each_pair = _dicts(found, "Resource")
+        yield {str(each.get("Key")): _typed(each.get("Value")) for each in each_pair}
     if not found.keys().isdisjoint(_OF_GRAYLOG):
         yield {"host": found.get("source")}
     if "source_id" in found and "instance_id" in found:  # of Cloud Foundry's log cache
         yield {"instance": found["instance_id"]}
 
 
+def _typed(value: Any) -> Any:
+    return value.get("Value") if isinstance(value, dict) else value
+
+
 def _pod_of_tags(found: Json) -> str:
     """Return the pod that Datadog's tags name."""
-    tags = found.get("tags")
+    tags = found.get("tags") or found.get("ddtags")
+    tags = tags.split(",") if isinstance(tags, str) else tags
     texts = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
     return next((text[9:] for text in texts if text.startswith("pod_name:")), "")
 

@@ -1,8 +1,9 @@
 """Characters that JSON encoders write as numbers, as text.
 
-Theory of operation. Encoders that guard against HTML write some of ASCII's characters as ``\\u003d``:
-Gson, System.Text.Json. No mark of a client is found in such a text, so these escapes become the
-characters before a block is searched. An object within the text of another has two backslashes.
+Theory of operation. Encoders that guard against HTML write some of ASCII's characters as numbers,
+behind a backslash and ``u00``: Gson, System.Text.Json. No mark of a client is found in such a text,
+so these escapes become the characters before a block is searched. An object within the text of
+another has two backslashes.
 """
 
 import re

@@ -150,3 +150,13 @@ def test_message_of_a_structured_entry_has_a_name_of_the_users_own(name: str) ->
     (entry,) = unwrap({"level": "INFO", "time": TIME, name: "heartbeat errored", "group": "g"})
 
     assert (entry.text, entry.at) == ("heartbeat errored", AT)
+
+
+@pytest.mark.parametrize("found", [{1: "x"}, {"a": {2: {None: "y"}}}, {(1, 2): "z"}, {"a": ...}])
+def test_dictionary_of_python_with_other_keys_than_texts_is_read(found: dict[Any, Any]) -> None:
+    text = "[Consumer clientId=c, groupId=g] Request joining group due to: x"
+    line = repr({"b": 1, **found, "message": text}).encode()
+
+    (entry,) = Unwrapper("UTC").unwrap(line, 1_796_000_000.0)
+
+    assert text in entry.text

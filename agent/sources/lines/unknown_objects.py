@@ -1,0 +1,79 @@
+"""Objects of stores that have no shape of their own here: what their names and texts show.
+
+Theory of operation. Each store puts an entry into an object of its own, and names the same few
+things: a pod, a container, a host, an instance. A name is compared without its case and separators,
+with the names around it: ``fields.k8s.pod.name`` and ``resource.PodName`` are both of a pod. The
+message of such an object is an object within, or else its longest text of several words.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+Json = dict[str, Any]
+PODS, CONTAINERS, HOSTS, INSTANCES = range(4)
+"""Kinds of names, the most specific first."""
+_KINDS = (
+    re.compile(r"(?:k8s|kubernetes|kube)?pod(?:name)?"),
+    re.compile(r"(?:k8s|kubernetes|docker)?container(?:name|id)"),
+    re.compile(r"(?:(?:host|computer|machine)(?:name|id)|server(?:name|host)|agentname)"),
+    re.compile(r"(?:service|component|app(?:lication)?|cloud|server)instance(?:id|index)?"),
+)
+_OF_APPLICATIONS = frozenset(
+    ("mdc", "contextMap", "context", "properties", "Properties", "http", "request", "req", "span")
+)
+"""Objects that hold an application's own values, as those of a request."""
+_NAMES, _DEPTH, _KEY_CHARS, _VALUE_CHARS = 64, 3, 64, 256
+_MIN_BLANKS = 2
+"""Of a message; a name of a person or a client's software has one."""
+
+
+def find_names(found: Json) -> dict[int, str]:
+    """Return the first name of each kind in an object."""
+    names: dict[int, str] = {}
+    for kind, value in _walk(found, "", _DEPTH):
+        names.setdefault(kind, value)
+    return names
+
+
+def _walk(found: Json, around: str, depth: int) -> Iterator[tuple[int, str]]:
+    texts = ((key, found[key]) for key in islice(found, _NAMES) if isinstance(key, str))
+    for key, value in texts:
+        if isinstance(value, str):
+            kind = _find_kind(around, key) if 0 < len(value) <= _VALUE_CHARS else None
+            if kind is not None:
+                yield kind, value
+        elif isinstance(value, dict) and depth and key not in _OF_APPLICATIONS:
+            yield from _walk(value, key, depth - 1)
+
+
+@lru_cache(maxsize=4096)
+def _find_kind(around: str, key: str) -> int | None:
+    """Return the kind of a name by its key, with the key of the object around it or without."""
+    if len(key) + len(around) > _KEY_CHARS:
+        return None
+    own, whole = _normalise(key), _normalise(around + key)
+    for kind, each in enumerate(_KINDS):
+        if each.fullmatch(own) or each.fullmatch(whole):
+            return kind
+    return None
+
+
+def _normalise(key: str) -> str:
+    return "".join(filter(str.isalnum, key)).lower()
+
+
+def find_inner(found: Json) -> Iterator[Json | str]:
+    """Yield the values of an object that may be an entry: objects, and texts of objects."""
+    for value in islice(found.values(), _NAMES):
+        if isinstance(value, dict) or (isinstance(value, str) and value.startswith("{")):
+            yield value
+
+
+def find_longest(found: Json) -> str | None:
+    """Return the longest text of several words among the values of an object."""
+    texts = (value for value in islice(found.values(), _NAMES) if isinstance(value, str))
+    messages = [text for text in texts if text.count(" ") >= _MIN_BLANKS]
+    return max(messages, key=len, default=None)
