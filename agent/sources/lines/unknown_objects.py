@@ -33,20 +33,19 @@ _MIN_BLANKS = 2
 def find_names(found: Json) -> dict[int, str]:
     """Return the first name of each kind in an object."""
     names: dict[int, str] = {}
-    for kind, value in _walk(found, "", _DEPTH):
-        names.setdefault(kind, value)
+    _add_names(names, found, "", _DEPTH)
     return names
 
 
-def _walk(found: Json, around: str, depth: int) -> Iterator[tuple[int, str]]:
-    texts = ((key, found[key]) for key in islice(found, _NAMES) if isinstance(key, str))
-    for key, value in texts:
-        if isinstance(value, str):
-            kind = _find_kind(around, key) if 0 < len(value) <= _VALUE_CHARS else None
-            if kind is not None:
-                yield kind, value
-        elif isinstance(value, dict) and depth and key not in _OF_APPLICATIONS:
-            yield from _walk(value, key, depth - 1)
+def _add_names(names: dict[int, str], found: Json, around: str, depth: int) -> None:
+    for key in islice(found, _NAMES):
+        value = found[key]
+        if type(value) is str:
+            kind = _find_kind(around, key)
+            if kind is not None and 0 < len(value) <= _VALUE_CHARS:
+                names.setdefault(kind, value)
+        elif type(value) is dict and depth and key not in _OF_APPLICATIONS:
+            _add_names(names, value, key, depth - 1)
 
 
 @lru_cache(maxsize=4096)
