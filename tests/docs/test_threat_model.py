@@ -107,6 +107,8 @@ _FIGURES = {
     ],
     "proxy": [
         f"a rewritten response ({_mib(frame_forwarder._REWRITE_BYTES_MAX)})",
+        f"of all connections {_mib(frame_forwarder.WithheldBudget().limit_bytes)}",
+        f"{frame_forwarder._SHORT_BYTES >> 10} KiB of each further connection",
         f"{_PROXY.max_connections:,} connections",
         f"not set up within {_seconds(_PROXY.setup_s)} is closed",
         f"a drain ends after {_seconds(_PROXY.drain_s)}",

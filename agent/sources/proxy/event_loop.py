@@ -30,7 +30,7 @@ from agent.wire.codec.messages import HostPort
 from agent.wire.connection import ConnectionClosed, ConnectionDecoder, Event, FrameBudget
 from agent.wire.members.disconnects import DisconnectTracker
 from agent.wire.members.group_decoder import GroupDecoder
-from agent.wire.proxying.frame_forwarder import FrameForwarder
+from agent.wire.proxying.frame_forwarder import FrameForwarder, WithheldBudget
 from metrics.model.signals import Signal
 
 _TURN_S = 0.5
@@ -71,7 +71,7 @@ class ProxyLoop:
         self._decoder, self._emit, self._detach = interpreter, emit, detach
         self._disconnects = DisconnectTracker(interpreter.registry)
         self._settings, self._turns = terms, itertools.count()
-        self._budget = FrameBudget()
+        self._budget, self._withheld = FrameBudget(), WithheldBudget()
         self._poll = select.epoll()
         self._ready: dict[int, Ready] = {}
         self._wake: int | None = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -253,7 +253,9 @@ class ProxyLoop:
                 client=peer, server=node, counts=self.counts, budget=self._budget
             )
             decode = self.decode_queue.bind(decoder)
-            forwarder = FrameForwarder(route, self.counts, *decode, self._budget.requests)
+            forwarder = FrameForwarder(
+                route, self.counts, *decode, self._budget.requests, self._withheld
+            )
             self._connections.add(
                 ProxiedConnection(self, client, broker, decoder, forwarder, listener.check_broker)
             )

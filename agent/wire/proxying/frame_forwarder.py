@@ -4,7 +4,8 @@ Theory of operation. Both directions are cut into frames by their lengths, apart
 its faults must not end the rewriting. The decoder gets whole frames, and only those that it reads.
 Only requests that expect addresses in the response, or that the decoder reads, are remembered.
 At most a frame's first bytes are withheld, and a response's bytes up to its last address. If the
-addresses are at the end, after too many records, the response passes unchanged and is counted.
+addresses are at the end, after too many records, or all connections together withhold too much, the
+response passes unchanged and is counted.
 Other protocols (TLS, a bad length) make both directions a tunnel; raw SASL tokens have lengths too,
 and pass.
 """
@@ -12,6 +13,7 @@ and pass.
 import struct
 from collections import Counter
 from collections.abc import Callable, Sized
+from dataclasses import dataclass
 
 from agent.errors import DecodeError
 from agent.wire.codec.apis import APIS
@@ -34,6 +36,8 @@ ENDLESS = 1 << 62
 """The rest of a body without an end."""
 _REWRITE_BYTES_MAX = 4 << 20
 """Bound of withheld bytes: the addresses of some 40,000 brokers, or a share group's records."""
+_LONG_BYTES, _SHORT_BYTES = 64 << 10, 4 << 10
+"""Responses of a cluster of hundreds of brokers, and of tens."""
 _SASL_HANDSHAKE = 17
 _REQUEST = struct.Struct(">hhi")
 _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
@@ -48,13 +52,35 @@ Decode = Callable[[bytes], object]
 """Takes bytes for the decoder."""
 
 
+@dataclass(slots=True)
+class WithheldBudget:
+    """Bytes that the connections of one source may withhold together.
+
+    Beyond the limit a long response passes on unchanged, and beyond one and a half times the limit
+    each one of more than 4 KiB: many brokers may stop within one.
+    """
+
+    limit_bytes: int = 32 << 20
+    """Eight of the longest responses; nearly all arrive whole."""
+    used_bytes: int = 0
+
+    def has_room_for(self, size_bytes: int) -> bool:
+        """Return whether a connection may withhold so many bytes."""
+        if self.used_bytes <= self.limit_bytes:
+            return True
+        is_far = self.used_bytes > self.limit_bytes * 3 // 2
+        return size_bytes <= (_SHORT_BYTES if is_far else _LONG_BYTES)
+
+
 class FrameSplitter:
     """A splitter of one direction into frames."""
 
     __slots__ = (
         "_broken",
+        "_budget",
         "_decode",
         "_head",
+        "_held_bytes",
         "_missing",
         "_passed",
         "_visit",
@@ -64,18 +90,20 @@ class FrameSplitter:
         "skip",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument a callback
         self,
         head_bytes: int,
         visit: Visit,
         decode: Decode,
         broken: Callable[[], None],
         rewrites: Sized,
+        budget: WithheldBudget,
     ) -> None:
         """Visit each frame, with at least its first ``head_bytes``.
 
         After bytes that are no frame, all pass, and ``broken`` is called.
         """
+        self._budget, self._held_bytes = budget, 0
         self._head, self._visit, self._decode, self._broken = head_bytes, visit, decode, broken
         self.rewrites = rewrites
         """Not empty while a frame that comes next may be changed."""
@@ -92,6 +120,7 @@ class FrameSplitter:
     def close(self) -> None:
         """Drop the callbacks, to break the reference cycle with their owner."""
         self._visit, self._broken = _visit_nothing, _do_nothing
+        self._hold(0)
 
     @property
     def is_between_frames(self) -> bool:
@@ -104,10 +133,11 @@ class FrameSplitter:
         if self.pending:
             self.pending.append(data)
             self._missing -= len(data)
-            if self._missing > 0:
+            if self._hold(self._held_bytes + len(data)) and self._missing > 0:
                 return b""
             data = b"".join(self.pending)
             self.pending.clear()
+            self._hold(0)
             kept = self._passed
         elif self.skip:
             if self.is_decoded:
@@ -139,6 +169,7 @@ class FrameSplitter:
                 at += 4 + size
         except TruncatedError as error:
             self.pending.append(data[at:])
+            self._hold(end - at)
             self._missing = error.missing
             self._passed = max(0, kept - at)
         except DecodeError:
@@ -148,6 +179,12 @@ class FrameSplitter:
         self.skip = max(0, at - end)
         as_it_came = at >= end and not (out or kept)
         return data if as_it_came else b"".join((*out, data[kept : min(at, end)]))
+
+    def _hold(self, size_bytes: int) -> bool:
+        """Count the bytes that are held; return whether there is room for them."""
+        self._budget.used_bytes += size_bytes - self._held_bytes
+        self._held_bytes = size_bytes
+        return self._budget.has_room_for(size_bytes)
 
     def _size(self, data: bytes, at: int) -> int:
         """Return a frame's size, once its head is complete."""
@@ -174,24 +211,28 @@ class FrameForwarder:
         "_pending",
         "_raw",
         "_route",
+        "_withheld",
         "feed_broker",
         "feed_client",
         "requests",
         "responses",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument a part
         self,
         route: Route,
         counts: Counter[str],
         on_request: Decode,
         on_response: Decode,
         budget: RequestBudget | None = None,
+        withheld: WithheldBudget | None = None,
     ) -> None:
         """Rewrite with ``route``; ``counts`` takes each failure, by a short reason.
 
-        ``on_request`` and ``on_response`` take the frames that the decoder reads.
+        ``on_request`` and ``on_response`` take the frames that the decoder reads. ``budget`` and
+        ``withheld`` are shared by all connections of a source.
         """
+        self._withheld = withheld or WithheldBudget()
         self._route, self._counts = route, counts
         self._pending: Correlation[tuple[int, int]] = Correlation(budget=budget)
         self._expected: Correlation[bool] = Correlation(budget=budget)
@@ -199,10 +240,15 @@ class FrameForwarder:
         self._last_request: int | None = None
         self._last_response: int | None = None
         self.requests = FrameSplitter(
-            _REQUEST.size, self._visit_request, on_request, self._tunnel, ()
+            _REQUEST.size, self._visit_request, on_request, self._tunnel, (), self._withheld
         )
         self.responses = FrameSplitter(
-            _INT32.size, self._visit_response, on_response, self._tunnel, self._pending.pending
+            _INT32.size,
+            self._visit_response,
+            on_response,
+            self._tunnel,
+            self._pending.pending,
+            self._withheld,
         )
         self.feed_client = self.requests.feed
         """Takes bytes of the client; returns those that go on to the broker."""
@@ -285,7 +331,8 @@ class FrameForwarder:
             wanted = error.missing
         except DecodeError:
             pass
-        if 0 < wanted <= min(missing, _REWRITE_BYTES_MAX - len(data)):
+        has_room = self._withheld.has_room_for(len(data))
+        if has_room and 0 < wanted <= min(missing, _REWRITE_BYTES_MAX - len(data)):
             raise TruncatedError(wanted)
         self._counts["addresses_unread"] += 1
         return None

@@ -14,7 +14,7 @@ from agent.wire.codec.framing import FRAME_LIMIT
 from agent.wire.codec.messages import HostPort
 from agent.wire.connection import ConnectionDecoder
 from agent.wire.proxying.address_rewriter import FETCH, METADATA, SHARE_ACKNOWLEDGE, SHARE_FETCH
-from agent.wire.proxying.frame_forwarder import FrameForwarder
+from agent.wire.proxying.frame_forwarder import FrameForwarder, WithheldBudget
 from tests.agent.wire import frames
 
 HEARTBEAT = 12
@@ -115,6 +115,69 @@ def test_an_answer_that_is_too_long_to_withhold_passes_and_is_counted() -> None:
     assert passage.feed_broker(data[100:]) == data[100:]
     assert counts == {"addresses_unread": 1}
     assert passage.feed_broker(_metadata(2, FAR)) == _metadata(2, HERE)
+
+
+def _forwarders(number: int, budget: WithheldBudget) -> list[FrameForwarder]:
+    """Return connections that each wait for records with addresses behind them."""
+    forwarders = []
+    for _ in range(number):
+        forwarder = FrameForwarder(_route, Counter(), _unread, _unread, withheld=budget)
+        forwarder.feed_client(frames.request(SHARE_FETCH, 1, 1, "c"))
+        forwarders.append(forwarder)
+    return forwarders
+
+
+def test_withheld_answers_of_all_connections_share_a_bound() -> None:
+    """200 brokers stop one byte before the end of a response of 1 MiB."""
+    budget, data = WithheldBudget(limit_bytes=8 << 20), _share_fetch(1, FAR, records=1 << 20)
+    forwarders = _forwarders(200, budget)
+    places = [*range(0, len(data) - 1, 100_000), len(data) - 1]
+
+    passed = [
+        b"".join(each.feed_broker(data[a:b]) for a, b in pairwise(places)) for each in forwarders
+    ]
+
+    held = [len(data) - 1 - len(each) for each in passed]
+    assert sum(held) == budget.used_bytes <= (8 << 20) * 3 // 2 + 200 * 4096
+    assert held[0] == len(data) - 1
+    for forwarder, before in zip(forwarders, passed, strict=True):
+        counts = forwarder._counts
+        whole = before + forwarder.feed_broker(data[-1:])
+        assert whole == (data if counts["addresses_unread"] else _share_fetch(1, HERE, 1 << 20))
+        assert forwarder.is_idle
+    assert budget.used_bytes == 0
+    assert 7 <= sum(not each._counts["addresses_unread"] for each in forwarders) <= 12
+
+
+def test_short_answers_are_rewritten_beside_long_ones_and_a_closed_connection_holds_none() -> None:
+    budget = WithheldBudget(limit_bytes=1 << 20)
+    data = _share_fetch(1, FAR, records=1 << 20)
+    full, far, other = _forwarders(3, budget)
+    assert full.feed_broker(data[:-1]) == b""
+    short = _metadata(2, FAR)
+    other.feed_client(frames.request(METADATA, 12, 2, "c"))
+
+    assert other.feed_broker(short[:20]) == b""
+    assert other.feed_broker(short[20:]) == _metadata(2, HERE)
+    assert far.feed_broker(data[:-1]) == data[:-1]
+    full.close()
+    assert budget.used_bytes == 0
+
+
+@given(st.lists(st.integers(1, 300_000), max_size=20), st.integers(0, 1 << 18))
+def test_any_pieces_pass_whole_whatever_room_is_left(cuts: list[int], room: int) -> None:
+    """A response is rewritten, or passes as it came: nothing is lost, doubled or mixed."""
+    budget = WithheldBudget(limit_bytes=room)
+    [forwarder] = _forwarders(1, budget)
+    forwarder.feed_client(frames.request(METADATA, 12, 2, "c"))
+    first, far, here = (_share_fetch(1, each, records=1 << 18) for each in (FAR, FAR, HERE))
+    data = first + _metadata(2, FAR)
+
+    got = b"".join(map(forwarder.feed_broker, _pieces(data, cuts)))
+
+    is_unread = forwarder._counts["addresses_unread"]
+    assert got == (far if is_unread else here) + _metadata(2, HERE)
+    assert budget.used_bytes == 0
 
 
 @pytest.mark.parametrize("api_key", [SHARE_FETCH, SHARE_ACKNOWLEDGE])
