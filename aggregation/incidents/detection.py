@@ -96,6 +96,9 @@ class GroupHistory:
         self._forget_earlier_drops(rebalance, causes)
         late = self._note_leave(causes) or self._note_drop(causes)
         causes = [cause for cause in causes if cause is not late]
+        if self._is_of_removed_alone(rebalance, causes):
+            self._update(rebalance)
+            return
         returns = self.members.find_returns(causes)
         roots = self._find_lasting_roots(rebalance, [c for c in causes if c not in returns])
         known = None if rebalance.is_after_failure else self._find_draft(rebalance, roots, returns)
@@ -251,6 +254,14 @@ class GroupHistory:
                 continue
             if cause.kind is IncidentKind.POLL_TIMEOUT and cause.at > away.at + CLOCKS_S:
                 del self.members.away[key]
+
+    def _is_of_removed_alone(self, rebalance: ExplainedRebalance, causes: Sequence[Cause]) -> bool:
+        """Check for leaves of expired members alone: nobody rebalances for them a second time."""
+        away = [self.members.away.get(s.member.key) for s in rebalance.round.consumers]
+        return {cause.kind for cause in causes} == {IncidentKind.MEMBER_LEFT} and all(
+            each is not None and each.how is DepartureMode.EXPIRED and segment.is_exit
+            for each, segment in zip(away, rebalance.round.consumers, strict=True)
+        )
 
     def _note_leave(self, causes: Sequence[Cause]) -> Cause | None:
         """Make the leave of a member the cause of the last incident, and return it; else None.
@@ -504,6 +515,7 @@ class GroupHistory:
         if away.how is DepartureMode.EXPIRED:
             self.members.came_back[away.member.key] = away, at
         self.members.replaced.add(member.key)
+        self.members.last_arrival_at = max(self.members.last_arrival_at, at)
         away.draft.bring_back(away.member, at, as_new=as_new)
         is_other = place_key(away.member) != place_key(member)
         if away.draft.kind is IncidentKind.MEMBER_LEFT and is_inferred_leave(away.draft.reason):
@@ -558,10 +570,11 @@ class GroupHistory:
         self.restarts.add_restart(draft, cause.member, at)
 
     def _merge_stop(self) -> None:
-        """Merge the leaves of a group without members: they are one stop."""
+        """Merge the leaves of a group without members since its last arrival: they are one stop."""
         run: list[Draft] = []
         for draft in reversed(self.drafts):
             is_near = not run or run[0].started_at - draft.started_at <= STOP_S
+            is_near &= draft.started_at >= self.members.last_arrival_at
             if draft.kind is not IncidentKind.MEMBER_LEFT or not is_near:
                 break
             run.append(draft)

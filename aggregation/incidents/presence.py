@@ -63,6 +63,8 @@ class Presence:
     present_since: dict[tuple[str, ...], float] = field(default_factory=dict)
     """Time of each one's first record (Unix seconds): rebalances of new protocols overlap."""
     arrived_at: dict[tuple[str, ...], float] = field(default_factory=dict)
+    last_arrival_at: float = float("-inf")
+    """Time of the last join of a new member, or of one that came back (Unix seconds)."""
     away: dict[tuple[str, ...], AwayMember] = field(default_factory=dict)
     came_back: dict[tuple[str, ...], tuple[AwayMember, float]] = field(default_factory=dict)
     """The last absence of each member that returned, and when it did (Unix seconds)."""
@@ -121,6 +123,7 @@ class Presence:
                 self.arrived_at.pop(key, None)  # its place is known: it is nobody else's successor
             elif key not in self.present or arrival.at < self.present_since[key]:
                 self.arrived_at[key] = arrival.at  # the rebalance before may show it, but no join
+                self.last_arrival_at = max(self.last_arrival_at, arrival.at)
         self.replaced.clear()
 
     def infer_joins(

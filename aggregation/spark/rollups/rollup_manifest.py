@@ -62,8 +62,8 @@ reads while its group lives on costs until a member is back. Since 16 an episode
 missing ends before days without a record as in a whole history. Since 17 members of librdkafka stop
 reading at their revoke callback, the share of an application has the rebalances of groups whose
 observed time is known, and days on which only a group's agents are silent are as days without a
-record. Since 18 a return that no log explains begins a
-rebalance, and a member did not expire before its last assignment.
+record. Since 18 a return that no log explains begins a rebalance, a member did not expire before
+its last assignment, and a stop begins behind the last return.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

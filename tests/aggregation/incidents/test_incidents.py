@@ -930,6 +930,29 @@ class TestKinds:
         expired = (K.SESSION_EXPIRED, ["a"])
         assert kinds(found) == ([(K.UNKNOWN, []), expired] if "a" in readers else [expired])
 
+    def test_leave_of_an_expired_member_is_no_incident(self) -> None:
+        """Its network was cut off, so it could not leave before."""
+        found = incidents(
+            *round_of(2, 100.0, B, C),
+            left(112.0, A),
+            left(170.0, B, "closed"),
+            *round_of(3, 170.2, C),
+        )
+
+        assert kinds(found) == [(K.SESSION_EXPIRED, ["a"]), (K.MEMBER_LEFT, ["b"])]
+        assert went(found[0]) == [("a", DepartureMode.EXPIRED, False)]
+
+    def test_stop_begins_behind_the_last_return(self) -> None:
+        found = incidents(
+            *round_of(2, 90.0, A, C),  # B has expired
+            *(left(100.0, A, "closed"), *round_of(3, 100.2, C)),
+            *round_of(4, 110.0, B, C, causes={"b": (3, "heartbeat answered UNKNOWN_MEMBER_ID")}),
+            *(left(130.0, C, "closed"), *round_of(5, 130.2, B), left(131.0, B, "closed")),
+        )
+
+        left_first, stopped = (K.MEMBER_LEFT, ["a"]), (K.MEMBER_LEFT, ["c", "b"])
+        assert kinds(found) == [(K.SESSION_EXPIRED, ["b"]), left_first, stopped]
+
     def test_member_that_was_assigned_since_did_not_expire_before(self) -> None:
         """Its restart ends after a rebalance without a cause; an admin removes it soon after."""
         a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
