@@ -257,10 +257,11 @@ class GroupHistory:
 
     def _is_of_removed_alone(self, rebalance: ExplainedRebalance, causes: Sequence[Cause]) -> bool:
         """Check for leaves of expired members alone: nobody rebalances for them a second time."""
-        away = [self.members.away.get(s.member.key) for s in rebalance.round.consumers]
         return {cause.kind for cause in causes} == {IncidentKind.MEMBER_LEFT} and all(
-            each is not None and each.how is DepartureMode.EXPIRED and segment.is_exit
-            for each, segment in zip(away, rebalance.round.consumers, strict=True)
+            segment.is_exit
+            and (away := self.members.away.get(segment.member.key)) is not None
+            and away.how is DepartureMode.EXPIRED
+            for segment in rebalance.round.consumers
         )
 
     def _note_leave(self, causes: Sequence[Cause]) -> Cause | None:
