@@ -51,7 +51,7 @@ class Analysis(NamedTuple):
     clock_steps: Sequence[ClockStep] = ()
     """Steps of clocks that are taken out of all times."""
     doubts: Sequence[Doubt] = ()
-    """Steps of clocks that later records may prove."""
+    """What later records may show otherwise: steps of clocks, and ends of episodes."""
     leads: Mapping[str, float] = {}
     """Seconds that agents' clocks are ahead; they are taken out of all times, too."""
 

@@ -33,7 +33,7 @@ class KnownRecords(NamedTuple):
     clock_steps: Sequence[ClockStep]
     """Steps of clocks that are taken out of all times."""
     doubts: Sequence[Doubt]
-    """Steps of clocks that later records may prove."""
+    """What later records may show otherwise: steps of clocks, and ends of episodes."""
     leads: Mapping[str, float] = {}
     """Seconds that agents' clocks are ahead; they are taken out of all times."""
 
@@ -60,7 +60,8 @@ def prepare_records(
     now = max(heard.values(), default=0.0) if now is None else now
     ended = end_moved_episodes(correct_wrong_times(steady.records))
     known = end_lost_episodes(end_unconfirmed_episodes(ended, now), heard, now)
-    return KnownRecords(known, heard, now, silences, steady.steps, steady.doubts, aligned.leads)
+    doubts = [*steady.doubts, *known.doubts]
+    return KnownRecords(known.records, heard, now, silences, steady.steps, doubts, aligned.leads)
 
 
 def last_heard(records: Iterable[Sample], watermark: Watermark | None = None) -> dict[str, float]:

@@ -11,9 +11,11 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from aggregation.rebalances.clock_steps import Doubt
 from aggregation.rebalances.segments import MemberRef, member_of
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, digest, format_time, parse_time
 
@@ -22,11 +24,21 @@ STALE_S = 600.0
 _MOVES = {SampleKind.TRANSITION, SampleKind.LOST}
 _Owner = tuple[str, str, Scope, str, MemberRef]
 """Cluster, group, scope, agent and name of a member."""
+BACK_S = 86_400.0
+"""An agent that is back within this time shows how its open episodes ended."""
+
+
+class EndedEpisodes(NamedTuple):
+    """Records in which no episode is open that nobody ends."""
+
+    records: Sequence[Sample]
+    doubts: list[Doubt]
+    """Episodes that only the silence of their agents has ended."""
 
 
 def end_lost_episodes(
     records: Sequence[Sample], heard: Mapping[str, float], now: float
-) -> Sequence[Sample]:
+) -> EndedEpisodes:
     """Return the records, and a ``lost`` for each episode that nobody ends.
 
     If its member begins another one later, which it can only do at 0, or if the last periodic
@@ -36,11 +48,12 @@ def end_lost_episodes(
     """
     open_ones = find_open(records)
     if not open_ones:
-        return records
+        return EndedEpisodes(records, [])
     owners = {_owner(record) for record in open_ones}
     starts, shown = _last_starts(records, owners), _last_samples(records, owners)
     syncs = _syncs(records)
     ends: list[Sample] = []
+    presumed: list[Sample] = []
     for record in open_ones:
         owner = _owner(record)
         after = starts.get(owner)
@@ -53,7 +66,18 @@ def end_lost_episodes(
             ends.append(as_lost(record, min([*known, stale])))
         elif (at := _gone_at(record, heard, now)) is not None:
             ends.append(as_lost(record, format_time(at)))
-    return [*records, *ends]
+            presumed.append(record)
+    return EndedEpisodes([*records, *ends], _doubt(presumed, records))
+
+
+def _doubt(presumed: Sequence[Sample], records: Iterable[Sample]) -> list[Doubt]:
+    """Return from when on the agents of open episodes may change what is known, and until when."""
+    until = {_episode(record): parse_time(record.ts) + BACK_S for record in presumed}
+    since: dict[tuple[object, ...], str] = {}
+    for record in records if presumed else ():
+        if record.kind in _MOVES and (episode := _episode(record)) in until:
+            since[episode] = min(record.ts, since.get(episode, record.ts))
+    return [Doubt(parse_time(ts), until[episode]) for episode, ts in since.items()]
 
 
 def find_open(records: Iterable[Sample]) -> list[Sample]:

@@ -184,7 +184,7 @@ class GroupDays:
         agents = {record.agent for record in records}
         alive = {agent: parse_time(ts) for agent, ts in last_seen.items() if agent in agents}
         heard = last_heard(records, lambda agent: alive.get(agent, 0.0))
-        known = end_lost_episodes(records, heard, max(heard.values(), default=0.0))
+        known = end_lost_episodes(records, heard, max(heard.values(), default=0.0)).records
         last = format_time(until)
         return [each for each in known[len(records) :] if each.ts < last]
 
@@ -200,7 +200,7 @@ class GroupDays:
         self.incident_of = {span.id: each for each in found for span in each.rebalances}
         midnight = ends_at(day)
         self.clock_steps = analysis.clock_steps
-        # what a step of a clock can move waits for its proof
+        # what a step of a clock, or an agent that is silent, can change waits for its proof
         settled_to = min((d.since for d in analysis.doubts if d.until > midnight), default=inf)
 
         counted = carried.counted_to, carried.counted_id

@@ -63,7 +63,8 @@ missing ends before days without a record as in a whole history. Since 17 member
 reading at their revoke callback, the share of an application has the rebalances of groups whose
 observed time is known, and days on which only a group's agents are silent are as days without a
 record. Since 18 a return that no log explains begins a rebalance, a member did not expire before
-its last assignment, and a stop begins behind the last return.
+its last assignment, a stop begins behind the last return, and an episode whose agent fell silent
+waits a day for its end, whoever else writes.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

@@ -48,7 +48,7 @@ def test_episode_is_open_while_its_agent_lives_or_may_live() -> None:
     cut = [r for r in got if r.client_id != "b" or r.ts <= opened.ts]
 
     def ends(heard: dict[str, float]) -> list[Sample]:
-        return [*end_lost_episodes(cut, heard, 9_000.0)][len(cut) :]
+        return [*end_lost_episodes(cut, heard, 9_000.0).records][len(cut) :]
 
     assert ends({"pod-b": 9_000.0}) == ends({"pod-b": 9_001.0 - STALE_S}) == []
     assert [(each.kind, each.to) for each in ends({"pod-b": 9_000.0 - STALE_S})] == [
@@ -67,7 +67,7 @@ def test_process_that_died_is_open_while_its_successor_begins() -> None:
             episode="another",
             member_id=member_id,
         )
-        return len(end_lost_episodes([opened, start], {}, 9_000.0)) - 2
+        return len(end_lost_episodes([opened, start], {}, 9_000.0).records) - 2
 
     assert ends(opened.member_id, 30.0) == 1
     assert ends("of another process", 30.0) == 0

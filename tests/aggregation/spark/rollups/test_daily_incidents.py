@@ -15,7 +15,8 @@ from metrics.model.sample import Outcome, Sample, SampleKind, format_time, parse
 from metrics.model.status import RebalanceStatus as S
 from tests.aggregation.spark.histories import DAY_S, START_AT, Client, rebalance
 from tests.aggregation.spark.recorded import recorded
-from tests.aggregation.spark.rollups.test_daily_rebalances import shifted
+from tests.aggregation.spark.rollups.test_daily_rebalances import by_days as rebalances_by_days
+from tests.aggregation.spark.rollups.test_daily_rebalances import seen, shifted, whole
 
 
 def day_of(record: Sample) -> date:
@@ -286,3 +287,41 @@ def test_episode_before_more_than_a_week_of_silence_is_counted_once_without_its_
         other.record(START_AT + day * DAY_S + 80_000, agent="agent-2", kind=SampleKind.SAMPLE)
     records = [*stuck.written, *other.written]
     assert [each.is_ongoing for each in by_days(records)] == [False, True]
+
+
+@pytest.mark.parametrize("began", [True, False])
+@pytest.mark.parametrize("hours", [0.2, 10.0, 20.0])
+@pytest.mark.parametrize("back", ["goes on", "joins", "rebalances"])
+def test_episode_of_an_agent_that_is_silent_over_midnight_is_as_in_a_whole_history(
+    *, began: bool, hours: float, back: str
+) -> None:
+    """Another agent of the group writes all the time; the member's own is back ``hours`` later."""
+    members = trio()
+    member, *others = members
+    rebalance(members, START_AT + 100, S.NEW_MEMBER, 3.0)
+    at = START_AT + DAY_S - 1_200
+    first, second = (member, others[0]) if began else (others[0], member)
+    first.move(at, S.SUBSCRIPTION_CHANGED)
+    for each in (second, others[1]):
+        each.move(at + 1, S.COORDINATOR_REQUESTED)
+    for each in others:
+        each.settle(at + 5)
+    end = START_AT + DAY_S + hours * 3_600
+    if hours > 1:
+        rebalance(others, START_AT + DAY_S + 3_600, S.METADATA_CHANGED, 4.0)
+    if back == "goes on":
+        member.generation = others[0].generation - 1
+        member.settle(end)
+    else:
+        member.status, member.episode, member.generation = 0, None, others[0].generation
+        cause = S.NEW_MEMBER if back == "joins" else S.METADATA_CHANGED
+        rebalance([member, *others], end, cause, 4.0)
+    for minute in range(0, 3 * 1_440, 5):
+        others[0].sample(START_AT + minute * 60)
+    records = [
+        msgspec.structs.replace(record, agent="agent-2" if each is member else "agent-1")
+        for each in members
+        for record in each.written
+    ]
+    assert [*map(outline, by_days(records))] == [*map(outline, analyze(records).incidents)]
+    assert [*map(seen, rebalances_by_days(records))] == [*map(seen, whole(records))]
