@@ -1,6 +1,7 @@
 """`rebalance-agent explain`: trigger, reason and cost of a group's rebalances."""
 
 import shutil
+from collections.abc import Iterator
 from datetime import datetime
 from difflib import get_close_matches
 
@@ -144,11 +145,23 @@ def _instant(text: str) -> float:
         raise click.BadParameter(f"found {text!r}, wanted {wanted}", param_hint="--at") from error
 
 
+def _left_out(found: Found) -> Iterator[str]:
+    """Yield a line for each kind of records that do not count, with the first one."""
+    if found.malformed:
+        yield f"{found.malformed} lines were no record and were left out"
+    if found.first_malformed:
+        yield f"  the first: {found.first_malformed}"
+    if found.future:
+        first = found.future[0]
+        yield f"{len(found.future)} records are more than a day ahead and were left out"
+        yield f"  the first: {first.ts} of agent {first.agent!r}"
+
+
 def _explain_records(
     found: Found, group: str, last: int, until: float | None, since_s: float | None = None
 ) -> list[Explanation]:
-    if found.malformed:
-        click.echo(f"{found.malformed} lines were no record and were left out", err=True)
+    for line in _left_out(found):
+        click.echo(printable(line), err=True)
     if all(record.kind is SampleKind.AGENT for record in found.records):
         seen = found.groups - {""}  # it is that of an agent's own records
         near = get_close_matches(group, seen)

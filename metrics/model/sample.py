@@ -172,7 +172,8 @@ def decode(line: bytes) -> Sample:
     if not _CODES.issuperset(codes):
         (wrong, *_) = (code for code in codes if code not in _CODES)
         raise ValueError(f"{wrong} is no status code (0 to {max(RebalanceStatus):d})")
-    parse_time(sample.ts)
+    if parse_time(sample.ts) < 0:
+        raise ValueError(f"{sample.ts!r} is before 1970")
     if sample.joined_ts is not None:
         parse_time(sample.joined_ts)
     return sample
@@ -199,7 +200,7 @@ def parse_time(ts: str) -> float:
     if len(ts) > _TIME_MAX_CHARS:
         raise ValueError(f"{len(ts)} characters are no time")
     try:
-        time = datetime.fromisoformat(ts)
+        time = datetime.fromisoformat(ts.upper())  # RFC 3339 allows lower case
     except ValueError:
         raise ValueError(f"{ts!r} is no time, as 2026-11-20T06:30:00Z is") from None
     if time.tzinfo is None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from aggregation.spark.tables.schema import FUTURE
-from metrics.model.sample import SCHEMA_VERSION, Sample
+from metrics.model.sample import SCHEMA_VERSION, Sample, parse_time
 from metrics.model.status import RebalanceStatus
 
 TEXT_MAX_CHARS = 65_536
@@ -62,6 +62,8 @@ def read_line(line: bytes) -> Row:
 def _check(sample: Sample) -> None:
     if sample.schema < SCHEMA_VERSION:
         raise ValueError(f"schema {sample.schema} is older than {SCHEMA_VERSION}")
+    if sample.joined_ts is not None:
+        parse_time(sample.joined_ts)  # as a hub and `explain` read it
     if not sample.id:
         raise ValueError("id is empty")
     for name, value in (("from", sample.from_), ("to", sample.to), ("peak", sample.peak)):

@@ -50,7 +50,7 @@ from aggregation.spark.rollups.group_shape import change_rows_of
 from aggregation.spark.rollups.incident_rows import INCIDENT, incident_row, plan_of
 from aggregation.spark.rollups.rollups import SLOT_COLUMNS, SLOTS_OF_A_COLUMN
 from aggregation.spark.session.workers import map_groups, map_pairs
-from metrics.model.sample import Outcome, Sample, SampleKind, Scope
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope, parse_time
 
 GROUP = ("cluster", "group")
 LastSeen = Mapping[str, Sequence[tuple[date, str]]]
@@ -331,7 +331,19 @@ def incidents_by_rebalance(found: Analysis) -> dict[str, Incident]:
 
 
 def _samples(events: pa.Table) -> list[Sample]:
-    return msgspec.convert(events.drop_columns(["day"]).to_pylist(), list[Sample])
+    rows = events.drop_columns(["day"]).to_pylist()
+    for row in rows:
+        if row["joined_ts"] is not None and not _is_time(row["joined_ts"]):
+            row["joined_ts"] = None  # of a table from before ingest refused these
+    return msgspec.convert(rows, list[Sample])
+
+
+def _is_time(text: str) -> bool:
+    try:
+        parse_time(text)
+    except ValueError:
+        return False
+    return True
 
 
 def rows_of(

@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from threading import Event, Thread
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from agent.cli import main
 from agent.client.record_files import read_records
-from metrics.model.sample import encode
+from metrics.model.sample import decode, encode
 from tests.aggregation.rebalances.test_rebalances import (
     NEW,
     START,
@@ -134,14 +135,55 @@ def test_a_spool_that_is_written_meanwhile_is_read_whole(tmp_path: Path) -> None
 NO_CODE = LINES.splitlines()[0].replace(b'"to":', b'"to":9')
 
 
-@pytest.mark.parametrize("line", [b"{torn", b'{"id":"\xff"}', b'{"x":' + b"[" * 100_000, NO_CODE])
-def test_a_line_that_is_no_record_is_told_and_left_out(spool: Path, line: bytes) -> None:
-    (spool / "0.jsonl").write_bytes(line + b"\n")
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"{torn", "JSON is malformed"),
+        (b'{"id":"\xff"}', "'utf-8' codec can't decode byte 0xff"),
+        (b'{"x":' + b"[" * 100_000, "nested too deeply"),
+        (NO_CODE, "92 is no status code"),
+        (LINES.splitlines()[0].replace(b'"ts":"1970', b'"ts":"1969'), "is before 1970"),
+    ],
+)
+def test_a_line_that_is_no_record_is_named_and_left_out(
+    spool: Path, line: bytes, reason: str
+) -> None:
+    (spool / "0.jsonl").write_bytes(LINES.splitlines()[0] + b"\n" + line + b"\n")
 
     found = explain("g", "--from", str(spool))
 
-    assert (found.exit_code, found.stderr) == (0, "1 lines were no record and were left out\n")
+    count, first = found.stderr.splitlines()
+    assert (found.exit_code, count) == (0, "1 lines were no record and were left out")
+    assert first.startswith(f"  the first: {spool / '0.jsonl'}, line 2: ")
+    assert reason in first
     assert LAST in found.stdout
+
+
+def test_a_record_of_the_year_9999_stretches_no_incident(spool: Path) -> None:
+    before = explain("g", "--from", str(spool), "--output", "json")
+    ahead = msgspec.structs.replace(
+        decode(LINES.splitlines()[0]), ts="9999-12-31T23:59:59Z", id="x"
+    )
+    (spool / "9.jsonl").write_bytes(encode(ahead))
+
+    found = explain("g", "--from", str(spool), "--output", "json")
+
+    assert found.stdout == before.stdout
+    assert found.stderr.splitlines() == [
+        "1 records are more than a day ahead and were left out",
+        f"  the first: 9999-12-31T23:59:59Z of agent {ahead.agent!r}",
+    ]
+
+
+def test_where_all_records_are_ahead_this_clock_is_behind(tmp_path: Path) -> None:
+    records = map(decode, LINES.splitlines())
+    ahead = [msgspec.structs.replace(each, ts=f"9998{each.ts[4:]}") for each in records]
+    (tmp_path / "1.jsonl").write_bytes(b"".join(map(encode, ahead)))
+
+    found = explain("g", "--from", str(tmp_path))
+
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert "9998-" in found.stdout
 
 
 @pytest.mark.parametrize(

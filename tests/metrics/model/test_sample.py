@@ -98,6 +98,7 @@ class TestCodec:
             ({"to": 14}, "14 is no status code (0 to 13)"),
             ({"from_": -1}, "-1 is no status code (0 to 13)"),
             ({"peak": 99}, "99 is no status code (0 to 13)"),
+            ({"ts": "1969-12-31T23:59:59Z"}, "'1969-12-31T23:59:59Z' is before 1970"),
             ({"ts": "yesterday"}, "'yesterday' is no time, as 2026-11-20T06:30:00Z is"),
             ({"joined_ts": "2026-11-21T06:31:51"}, "no zone in '2026-11-21T06:31:51'"),
         ],
@@ -222,6 +223,9 @@ class TestTime:
 
     def test_is_read_in_any_zone(self) -> None:
         assert parse_time("2026-11-21T07:31:51.400000+01:00") == 1795242711.4
+
+    def test_may_be_in_lower_case(self) -> None:
+        assert parse_time("2026-11-21t06:31:51.400000z") == 1795242711.4
 
     @pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21", "2026-11-21T06:31:51"])
     def test_without_a_zone_is_no_time(self, text: str) -> None:

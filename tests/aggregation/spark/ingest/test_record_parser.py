@@ -61,6 +61,7 @@ def test_other_offsets_and_fractions_are_the_same_instant() -> None:
         (changed(ts="2025-13-24T01:30:00Z"), "is no time"),
         (changed(ts="0001-01-01T00:00:00+01:00"), "is no time"),
         (changed(ts="1582-10-10T00:00:00Z"), "before 1970"),
+        (changed(joined_ts="yesterday"), "'yesterday' is no time"),
     ],
 )
 def test_what_is_no_record_says_why(line: bytes, reason: str) -> None:

@@ -5,12 +5,15 @@ from itertools import groupby
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from aggregation.incidents.incidents import analyze
 from aggregation.spark.rollups.clock_offsets import by_member
 from aggregation.spark.rollups.group_rebalances import (
+    _samples,
     group_rebalances,
     incidents_by_rebalance,
     row_of,
@@ -98,3 +101,16 @@ def test_clock_of_an_agent_that_is_late_is_seen(frame: Frame) -> None:
 
     offsets = {offset["agent"]: round(offset["seconds"]) for offset in row["offsets"]}
     assert offsets == {"agent-1": 0, "late": 30}
+
+
+def test_a_join_time_that_is_none_is_left_out_of_an_old_table() -> None:
+    """Ingest took such records once, and each report of the table failed."""
+    member = Client(group="g", client_id="c")
+    times = [None, "0000-00-00T00:00:00Z", "2025-11-24T00:00:00.000000Z"]
+    records = [member.record(START_AT + n, joined_ts=each) for n, each in enumerate(times)]
+    table = pa.Table.from_pylist([{**to_builtins(each), "day": None} for each in records])
+
+    found = _samples(table)
+
+    assert [each.joined_ts for each in found] == [None, None, times[2]]
+    assert [each.id for each in found] == [each.id for each in records]
