@@ -1,5 +1,6 @@
 """Construction of the configured sources: the composition root's part for the edge."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,15 +67,16 @@ def _reports_often(kind: SourceKind) -> bool:
 
 def _find_departed(positions: Positions, sources: Sequence[Source]) -> set[str]:
     """Return the origins in a checkpoint that no source reads any more."""
-    current = {source.name: source for source in sources}
+    current, claimed = set[str](), defaultdict[str, set[str]](set)
+    for source in sources:
+        current.add(source.name)
+        claimed[source.kind].update(source.checkpoint())
     departed: set[str] = set()
     for name, position in positions.items():
         row = _row_of(name)
         if name in current or row is None or row.origin_of is None:
             continue
-        same_type = [source for source in sources if source.kind == row.name]
-        claimed = {stream for source in same_type for stream in source.checkpoint()}
-        departed |= {row.origin_of(stream) for stream in position.keys() - claimed}
+        departed |= {row.origin_of(stream) for stream in position.keys() - claimed[row.name]}
     return departed
 
 

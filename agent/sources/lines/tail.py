@@ -528,11 +528,13 @@ def _claim(orphans: dict[str, Any], patterns: Sequence[str]) -> dict[str, Any]:
     """Remove and return the positions of streams that the patterns match."""
     if not orphans:
         return {}
-    found = _newest(patterns).keys()
     globs = [str(Path(pattern).absolute()) for pattern in patterns]
     # a stream without a file now is in the middle of a rotation
-    wanted = [s for s in orphans if s in found or any(fnmatch(s, glob) for glob in globs)]
-    return {stream: orphans.pop(stream) for stream in wanted}
+    wanted = [stream for stream in (*_newest(patterns), *globs) if stream in orphans]
+    # thousands of sources may have one path each: only real patterns are compared with all streams
+    for pattern in filter(glob.has_magic, globs):
+        wanted += [stream for stream in orphans if fnmatch(stream, pattern)]
+    return {stream: orphans.pop(stream) for stream in dict.fromkeys(wanted)}
 
 
 def _reason(error: OSError) -> str:
