@@ -29,11 +29,9 @@ def test_renamed_sources_are_each_looked_at_once(tmp_path: Path) -> None:
     kept = [f"/kept/{n}.log" for n in range(_SOURCES)]
     gone = [f"/gone/{n}.log" for n in range(_SOURCES)]
     readers = [Reader(stream) for stream in kept]
-    positions = {f"logs:old-{stream}": {stream: {}} for stream in (*kept, *gone)}
+    positions: dict[str, Any] = {f"logs:old-{stream}": {stream: {}} for stream in (*kept, *gone)}
 
-    origins = ConfiguredOrigins(
-        load(tmp_path / "agent.yaml"), cast("Any", positions), cast("Any", readers)
-    )
+    origins = ConfiguredOrigins(load(tmp_path / "agent.yaml"), positions, cast("Any", readers))
 
     assert not any(origins.is_departed(SourceKind.LOGS, stream) for stream in kept)
     assert all(origins.is_departed(SourceKind.LOGS, stream) for stream in gone)
