@@ -25,6 +25,8 @@ _ANY_DAY = (
     r"|(?:[A-Z][a-z]{2}, )?[A-Z][a-z]{2} \d\d? \d{4})"
 )
 _FACILITY = r"(?:(?:local\d|user|daemon|kern|auth|cron|mail|syslog)\.[a-z]{2,8} )?"
+_PRIORITY = r"(?:(?:\d{1,6} )?<\d{1,3}>)?"
+"""Of syslog, behind the count of octets of a connection."""
 _OWN_TIME = r"(?:\d\d:\d\d:\d\d[.,]\d{3} |%\d\|\d{10}\.\d{3}\|)"
 """An application's time without a date, or librdkafka's."""
 _STAMP = r"(?=\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:|\[\d\d:\d\d:\d\d|\{\"|" + _OWN_TIME + ")"
@@ -62,7 +64,7 @@ _LOG_FILE = r"[\w./-]{1,255}\.(?:log|out|txt|err|json)(?:\.\d{1,4})?"
 _PATTERNS = {
     "kubectl logs --prefix": (r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<container>[^\]\s]{1,253})\] ",),
     "docker compose logs, docker service logs, supervisord's, with the time or without": (
-        rf"(?:\[?(?P<time>{_ISO})\]? )?(?!{_LEVEL}\s|\d+\s)",
+        rf"(?:\[?(?P<time>{_ISO}|{_MONTH_DAY})\]? )?(?!{_LEVEL}\s|\d+\s)",
         r"(?:[a-z][\w.-]{0,64}:)?(?P<name>[\w.@-]{1,253})(?: std(?:out|err))?\s{0,64} \| ?",
     ),
     "stern and k9s, with a time, with its namespace or without": (
@@ -75,7 +77,7 @@ _PATTERNS = {
         rf"\s{{0,8}}(?P<time>{_ISO}) \[(?P<name>[A-Z][\w/-]{{1,128}})\]\s{{1,16}}(?:OUT|ERR) ",
     ),
     "Heroku, journalctl -o short-iso": (
-        rf"(?:<\d{{1,3}}>)?(?P<time>{_ISO}) (?:(?P<host>[\w.-]{{1,253}}) )?{_FACILITY}",
+        rf"{_PRIORITY}(?P<time>{_ISO}) (?:(?P<host>[\w.-]{{1,253}}) )?{_FACILITY}",
         rf"{_TAG}\[(?P<pid>[\w.-]{{1,64}})\]: (?:@cee: ?)?",
     ),
     "rsyslog's files, without a process": (
@@ -107,11 +109,14 @@ _PATTERNS = {
     "RFC 5424": (
         rf"(?:\d{{1,6}} )?(?:<\d{{1,3}}>)?1 (?P<time>{_ISO}) (?P<host>\S{{1,255}}) {_TAG} ",
         r"(?P<pid>\S{1,128}) ",
-        rf"\S{{1,32}} (?:(?:-|{_STRUCTURED}) (?:\ufeff)?)?",  # Heroku's drains lack it
+        rf"\S{{1,32}} (?:(?:-|(?P<labels>{_STRUCTURED})) (?:\ufeff)?)?",  # Heroku's drains lack it
     ),
     "RFC 3164, journalctl": (
-        rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) (?!{_LEVEL} ){_NODE} {_FACILITY}",
+        rf"{_PRIORITY}(?P<time>{_MONTH_DAY}) (?!{_LEVEL} ){_NODE} {_FACILITY}",
         rf"{_TAG}(?:\[(?P<pid>\d{{1,10}})\])?: (?:@cee: ?)?",
+    ),
+    "RFC 3164 without a host, as Docker's driver writes it to a local socket": (
+        rf"(?:\d{{1,6}} )?<\d{{1,3}}>(?P<time>{_MONTH_DAY}) {_TAG}(?:\[(?P<pid>\d{{1,10}})\])?: ",
     ),
     "Render's console, with an instance or without": (
         rf"(?P<time>{_MONTH_DAY} [AP]M)\s{{1,4}}(?:\[(?P<name>[a-z\d]{{5}})\]\s{{1,4}})?(?=\S)",
@@ -219,6 +224,27 @@ _PATTERNS = {
         rf"(?P<time>{_ISO}) \[?(?!{_LEVEL}\W){_THREAD}(?=[\w./-]{{0,64}}\d|\S{{1,255}} [^{{\s])",
         rf"(?P<name>[A-Za-z][\w./-]{{0,252}})\]?:? {_STAMP}",
     ),
+    "the number of a line or a second behind the name of a step: Drone and Woodpecker": (
+        rf"\[(?P<name>[\w.@/-]{{1,64}}):\d{{1,9}}\] {_AHEAD}",
+    ),
+    "tkn pipelinerun logs": (
+        rf"\[(?P<name>[\w.-]{{1,128}}) : (?P<container>[\w.-]{{1,64}})\] {_AHEAD}",
+    ),
+    "the log of a build of GitLab": (rf"(?P<time>{_ISO}) [\da-f]{{2}}[OE][+ ]",),
+    "gcloud app logs": (
+        rf"(?P<time>\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d) (?!{_LEVEL}\W){_THREAD}",
+        r"(?P<name>[a-z][\w-]{0,62}\[[\w-]{1,64}\])  (?=\S)",
+    ),
+    "Java Service Wrapper, before another time or an object": (
+        r"[A-Z]{4,6}\s{1,4}\| (?:jvm \d{1,5}|wrapper)\s{0,8}\| (?:[\w-]{1,32}\s{0,8}\| )?",
+        rf"(?P<time>\d{{4}}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d{{3}})?) \| {_AHEAD}",
+    ),
+    "Airflow, before another time, a name or an object": (
+        r"\[(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d{4})\] ",
+        r"\{[\w.]{1,64}\.py:\d{1,6}\} [A-Z]{4,8} - ",
+        rf"(?:\[base\] )?(?={_AHEAD[3:-1]}|[\w.-]{{1,64}}\s{{0,64}} \| )",
+    ),
+    "daemontools' multilog, runit's svlogd, s6-log": (r"(?P<time>@4[\da-f]{23}) (?=\S)",),
     "concurrently, before an object": (r"\[(?P<name>[\w.@/-]{1,64})\] (?=\{\")",),
     "concurrently, npm-run-all, go-task, process-compose, skaffold": (
         rf"\[(?P<name>{_PROGRAM})\s{{0,32}}\]\s{{1,32}}",
@@ -244,11 +270,16 @@ _BRACKETS = re.compile(
     r"\[(?:pod/|\d\d:\d\d:\d\d"
     rf"|\s{{0,12}}\d{{1,10}}\.\d{{6}}\] |{_POD_OF_SET}[\] /]|[\w.-]{{1,64}}\]\s{{0,64}}\|"
     r"|\d{1,7}\] [\w.*/-]{1,255}: \[|[\w.@/-]{1,64}\] \{\""
+    r"|[\w.@/-]{1,64}:\d{1,9}\] |[\w.-]{1,128} : [\w.-]{1,64}\] "
     rf"|{_PROGRAM}\s{{0,32}}\]\s{{1,32}}{_AHEAD}|{_LOG_FILE}\] |Logs\]\s{{1,8}}\[)"
 )
 _BEHIND_STAMP = ("] (", "Z] ")
 """Behind the time that saw and build servers write in brackets."""
+_BEHIND_ZONE = "] {"
+"""Behind that of Airflow."""
 _LABEL = re.compile(r'(\w{1,64})="([^"]{0,1024})"', re.ASCII)
+_PODS_OF_DATA = ("pod", "pod_name", "podName")
+"""Labels, and parameters of syslog's structured data, that name a pod."""
 _POD_LABELS, _OTHER_LABELS = ("pod", "pod_name", "instance"), ("container", "host", "job", "unit")
 
 
@@ -279,7 +310,8 @@ def is_bare(text: str) -> bool:
     if first == "[":
         if text[1:5].isdigit() and text[5:6] in _DATE_MARKS:
             behind = text[20:30]
-            return _BEHIND_STAMP[0] not in behind and _BEHIND_STAMP[1] not in behind
+            is_stamp = _BEHIND_STAMP[0] in behind or _BEHIND_STAMP[1] in behind
+            return not is_stamp and text[29:32] != _BEHIND_ZONE
         return _BRACKETS.match(text) is None
     return first.isdigit() and _DATED.match(text) is not None
 
@@ -299,6 +331,7 @@ def _describe(match: re.Match[str]) -> CollectorPrefix:
     labels = dict(_LABEL.findall(found.get("labels", "")))
     host = (
         found.get("pod")
+        or next((labels[key] for key in _PODS_OF_DATA if key in labels), "")
         or found.get("name")
         or found.get("route")
         or found.get("host")

@@ -8,6 +8,7 @@ recording and a followed file use the same changes.
 import base64
 import json
 import re
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import unescape
@@ -50,6 +51,9 @@ _CEF_MESSAGE = re.compile(rb"(?<!\S)msg" + _CEF_VALUE)
 _CEF_ESCAPE = re.compile(rb"\\([\\=|])")
 _PAYLOAD = re.compile(rb'"log":\s?\{\s?"payload":\s?"([A-Za-z\d+/]{4,}={0,2})"')
 """A line in base64, as Cloud Foundry's log cache returns it."""
+_DATA = re.compile(rb'"(?:[dD]ata|value|body|record|message)":\s?"([A-Za-z\d+/]{40,}={0,2})"')
+"""The same of a record of Pub/Sub, Kinesis or CloudWatch's subscriptions, which pack it."""
+_GZIP_MAGIC, _UNPACKED_MAX_BYTES = b"\x1f\x8b", 1 << 20
 _TYPOGRAPHY = (
     (b"\xc2\xa0", b" "),
     *((quote.encode(), b"'") for quote in "\u2018\u2019"),
@@ -169,6 +173,32 @@ def _read_payload(found: re.Match[bytes]) -> bytes:
     return b'"log":{"message":' + json.dumps(text).encode()
 
 
+def _has_data(data: bytes) -> bool:
+    found = _DATA.search(data)
+    return found is not None and _decode_data(found[1]) is not None
+
+
+def _replace_data(data: bytes) -> bytes:
+    return _DATA.sub(_read_data, data)
+
+
+def _read_data(found: re.Match[bytes]) -> bytes:
+    text = _decode_data(found[1])
+    return found[0] if text is None else b'"data":' + json.dumps(text).encode()
+
+
+def _decode_data(encoded: bytes) -> str | None:
+    """Return the text in base64, also of one in gzip; None for anything else."""
+    try:
+        data = base64.b64decode(encoded, validate=True)
+        if data.startswith(_GZIP_MAGIC):
+            unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            data = unpacker.decompress(data, _UNPACKED_MAX_BYTES)
+        return data.decode()
+    except (ValueError, zlib.error):
+        return None
+
+
 def _replace_typography(data: bytes) -> bytes:
     for found, plain in _TYPOGRAPHY:
         data = data.replace(found, plain)
@@ -187,6 +217,7 @@ COPIES = (
     ),
     Copy("cef", _is_cef, _replace_cef),
     Copy("payloads", _has_payloads, _replace_payloads),
+    Copy("data", _has_data, _replace_data),
     Copy("escapes", _has_escaped_ends, _replace_escapes, is_followed=False),
 )
 """Signs of a copied log, and the changes that restore it, in the order in which they are made."""

@@ -31,6 +31,7 @@ from agent.sources.lines.json_entry import (
     read_object,
     read_other_times,
     read_pairs,
+    read_tabbed,
 )
 from agent.sources.lines.record_fields import read_message
 from agent.sources.lines.timestamps import TimestampReader, parse_epoch
@@ -65,6 +66,7 @@ _EPOCH = re.compile(r"\d{10,19}", re.ASCII)
 _AFTER_OBJECT = " \t]},;."
 """Characters that a copy has behind an object: the end of an array, of Fluent Bit's pair, or of a
 sentence."""
+_NEXT_OBJECT = "\n{"
 _BAR = " | "
 """Behind a name of compose."""
 _QUOTED_LINE = re.compile(
@@ -159,6 +161,9 @@ class Unwrapper:
 
         Empty: there is no such line, or the object is a list of fields and not a log entry.
         """
+        tabbed = read_tabbed(text) if "\t" in text else None
+        if tabbed is not None:
+            return self._entries(tabbed, prefix, None, arrival_at)
         line = _QUOTED_LINE.search(text) if '="' in text else None
         if line is not None:
             inner = _unquote(line[1])
@@ -184,7 +189,8 @@ class Unwrapper:
     def _unwrap_json(self, text: str, prefix: CollectorPrefix, arrival_at: float) -> list[LogEntry]:
         found = decode(text) or _decode_copied(text)
         if found is None:
-            return [self._plain(text, prefix, arrival_at)]
+            entries = self._unwrap_objects(text, prefix, None, arrival_at)
+            return entries or [self._plain(text, prefix, arrival_at)]
         log, stream = found.get("log"), found.get("stream")
         if isinstance(log, str) and isinstance(stream, str) and stream in _DOCKERS:
             at = self.find_time(found, arrival_at)
@@ -201,6 +207,21 @@ class Unwrapper:
         entries = self._entries(found, prefix, None, arrival_at)
         return entries or [self._plain(text, prefix, arrival_at)]
 
+    def _unwrap_objects(
+        self, text: str, prefix: CollectorPrefix, at: float | None, arrival_at: float
+    ) -> list[LogEntry]:
+        """Return the entries of a text with an object on each of its lines, if it is one.
+
+        A store holds the lines that a runtime wrote, several in one field; ``at`` is its time.
+        """
+        if not text.startswith("{") or _NEXT_OBJECT not in text:
+            return []
+        lines = [line for line in text.split("\n") if line]
+        inner = [
+            each for line in lines for each in self._unwrap(line, prefix, arrival_at, _PREFIXES)
+        ]
+        return [replace(each, at=at) if each.at is None else each for each in inner]
+
     def _entries(
         self, found: Json, prefix: CollectorPrefix, at: float | None, arrival_at: float
     ) -> list[LogEntry]:
@@ -215,7 +236,8 @@ class Unwrapper:
         """Return the entries of a store's text that begins with a name by Docker Compose."""
         name = _match_name(entry.text) if _BAR in entry.text else None
         if name is None:
-            return [entry]
+            outer = CollectorPrefix(entry.origin, entry.host, entry.pid, "", 0)
+            return self._unwrap_objects(entry.text, outer, entry.at, arrival_at) or [entry]
         origin = "/".join(filter(None, (entry.origin, name.origin)))
         prefix = CollectorPrefix(origin, name.host, entry.pid, name.time, 0)
         inner = self._unwrap(entry.text[name.end :], prefix, arrival_at, 1)
@@ -257,7 +279,10 @@ class Unwrapper:
             return []
         text = strip_colours(text)
         found = decode(text) if text.startswith("{") else None
-        entries = [] if found is None else self._entries(found, prefix, at, arrival_at)
+        if found is None:
+            entries = self._unwrap_objects(text, prefix, at, arrival_at)
+        else:
+            entries = self._entries(found, prefix, at, arrival_at)
         return entries or [LogEntry(text, at, None, prefix.origin, prefix.host, prefix.pid)]
 
     def find_time(self, found: Mapping[str, Any], arrival_at: float) -> float | None:

@@ -40,6 +40,11 @@ _LOGFMT = re.compile(r'[A-Za-z_@][\w.@/-]{0,63}=(?:"|[^\s"=]{0,1024}(?: |$))', r
 _LOGFMT_PAIR = re.compile(
     r'(?<!\S)([A-Za-z_@][\w.@/-]{0,63})=(?:"((?:[^"\\]|\\.){0,65536})"|([^\s"]{0,8192}))(?!\S)'
 )
+_TABBED_FIELD = re.compile(r"([A-Za-z_][\w.-]{0,63})[:=]([^\t]{0,65536})")
+# https://ltsv.org/ and the format TSKV of ClickHouse
+_TABBED = re.compile(
+    r"(?:tskv\t)?[A-Za-z_][\w.-]{0,63}[:=][^\t]*(?:\t[A-Za-z_][\w.-]{0,63}[:=][^\t]*){1,64}"
+)
 _HOLE = re.compile(r"\{[@$]?(\w{1,64})(?:,-?\d{1,4})?(?::[^{}]{1,64})?\}")
 """A value's place in a template of Serilog."""
 _LIBRDKAFKA = "[thrd:"
@@ -79,7 +84,7 @@ TIMES = (
     "timestamp_nanos",
 )  # fmt: skip
 _OTHER_TIMES = re.compile(
-    r"(?:[\w.-]{1,24}/)?[\W_]?(?:(?:log|event|record|message|msg|utc|iso|local|server|system|unix|app|creation)[\W_]?){0,3}"
+    r"(?:[\w.-]{1,24}/)?[\W_]?(?:(?:log|event|received?|record|message|msg|utc|iso|local|server|system|unix|app|creation)[\W_]?){0,3}"
     r"(?:time[\W_]?stamp|date[\W_]?time|time|date|ts|(?:time|date)?(?:created|logged|emitted|occurred|reported|generated)(?:[\W_]?at)?"
     r"|instant|when|epoch)"
     r"(?:[\W_]?(?:utc|iso|ms|us|ns|millis|micros|nanos|seconds?|milliseconds))?",
@@ -220,6 +225,15 @@ def read_pairs(text: str) -> Json | None:
     return found if is_of_origin and is_entry(found) and has_time(found) else None
 
 
+def read_tabbed(text: str) -> Json | None:
+    """Return the fields of a line of LTSV or TSKV; None unless they are an entry."""
+    if _TABBED.fullmatch(text) is None:
+        return None
+    fields = (_TABBED_FIELD.fullmatch(field) for field in text.split("\t"))
+    found: Json = {field[1]: field[2] for field in fields if field is not None}
+    return found if is_entry(found) else None
+
+
 def read_entries(found: Json, depth: int = _DEPTH) -> Iterator[JsonEntry]:
     """Yield the entries of one object; none if it has no message."""
     if "resourceLogs" in found:
@@ -262,7 +276,7 @@ def _read_unknown(found: Json, depth: int) -> JsonEntry | None:
             _add_origin(entry, found)
             return _complete(entry, found)
     text = find_longest(found)
-    if text is None or (not has_time(found) and level_of(found) == ""):
+    if text is None or not ("\n" in text or level_of(found) or _is_dated(found)):
         return None
     entry = JsonEntry(text, found, found, level_of(found), _logger_of(found))
     _add_origin(entry, found)
@@ -371,6 +385,10 @@ def read_other_times(found: Mapping[str, Any]) -> Iterator[str | float]:
             yield value
 
 
+def _is_dated(found: Json) -> bool:
+    return has_time(found) or next(read_other_times(found), None) is not None
+
+
 def is_entry(found: Json) -> bool:
     """Return whether an object is an entry by itself: a message with a level or a time."""
     return not found.keys().isdisjoint(MESSAGES) and (
@@ -420,12 +438,26 @@ def _read_text(found: Json, depth: int) -> JsonEntry | None:
             value = strip_colours(value)
             inner = decode(value) if depth and value.startswith("{") else None
             entry = None if inner is None else next(read_entries(inner, depth - 1), None)
+            if entry is None and depth and (own := _find_log_event(found, value)) is not None:
+                entry = next(read_entries(own, 0), None)
             if entry is not None:
                 return _complete(entry, found)
             text = _fill(value, found) if "{" in value else value
             text = _add_client(text, found) if _LIBRDKAFKA in text else text
             return JsonEntry(text, found, found, level_of(found), _logger_of(found))
     return None
+
+
+def _find_log_event(found: Json, text: str) -> Json | None:
+    """Return librdkafka's log event within the fields of a message that a program gave it."""
+    if _LIBRDKAFKA in text:
+        return None
+    inner: Iterator[Json] = (value for value in found.values() if isinstance(value, dict))
+    return next((each for each in inner if _LIBRDKAFKA in "".join(_texts(each))), None)
+
+
+def _texts(found: Json) -> Iterator[str]:
+    return (value for value in found.values() if isinstance(value, str))
 
 
 def _lengthen(short: Any, full: Any) -> Any:

@@ -11,8 +11,8 @@ import re
 _ESCAPE = b"\\u00"
 _SAMPLE_BYTES = 1 << 16
 """Such an encoder writes quotes, signs of equality and brackets of all programs so."""
-_ESCAPED = re.compile(rb"(\\{1,64})u00([2-7][\da-fA-F])(?<!5[cC])(?<!7[fF])")
-"""A printable character but the backslash; the expression is linear, as runs are bounded."""
+_ESCAPED = re.compile(rb"(?<!\\)(\\{1,64})u00([2-7][\da-fA-F])(?<!5[cC])(?<!7[fF])")
+"""A printable character but the backslash; a run of backslashes is tried once."""
 
 
 def has_escapes(block: bytes, start: int, end: int) -> bool:

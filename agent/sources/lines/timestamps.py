@@ -215,7 +215,8 @@ _FORMS = (
     ),
     # java.util.logging, Kibana
     _form(
-        rf"{_MONTH} (?P<day>\d\d?)(?:st|nd|rd|th)?,? (?P<year>(?:19|20)\d\d),?(?: @| at)? {_CLOCK}",
+        rf"{_MONTH}[ -](?P<day>\d\d?)(?:st|nd|rd|th)?,?[ -](?P<year>(?:19|20)\d\d),?(?: @| at)? "
+        rf"{_CLOCK}",
         tail=rf"(?P<tail>{_HALF}(?:{_A_ZONE})?)?",
     ),
     # syslog, where its text has no better stamp

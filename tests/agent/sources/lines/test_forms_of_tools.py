@@ -4,6 +4,8 @@ The shapes are those that the tools' sources print: `docker service logs -t` and
 first, rsyslog's files have no process, `awslogs` names the group, Serilog keeps values apart.
 """
 
+import base64
+import gzip
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -25,6 +27,12 @@ from tests.agent.sources.lines.test_posted_forms import (
 
 PODS = {1: "pay-7d9f8b6c5-abcde", 2: "pay-7d9f8b6c5-fghij"}
 Form = Callable[[datetime, str, int], str]
+
+
+def of_base64(found: object, pack: Callable[[bytes], bytes] = bytes) -> str:
+    return base64.b64encode(pack(json.dumps(found).encode())).decode()
+
+
 OF_TWO: dict[str, Form] = {
     "docker service logs -t": lambda at, text, n: f"{iso(at)} pay.{n}.x7k2p9d8@node    | {text}",
     "docker service logs --details": lambda at, text, n: (
@@ -223,8 +231,61 @@ OF_TWO: dict[str, Form] = {
     "Dynatrace": lambda at, text, n: json.dumps(
         {"timestamp": ms(at), "content": text, "additionalColumns": {"k8s.pod.name": [PODS[n]]}}
     ),
+    "RFC 5424 with a pod in its data": lambda at, text, n: (
+        f'<134>1 {iso(at)} node pay 1 - [k8s@1 pod="{PODS[n]}" ns="a"] {log4j(at, text)}'
+    ),
+    "RFC 3164 over TCP": lambda at, text, n: (
+        f"123 <14>{at:%b %e %H:%M:%S} host{n} pay[12]: {log4j(at, text)}"
+    ),
+    "Docker's syslog driver, to a local socket": lambda at, text, n: (
+        f"<30>{at:%b %e %H:%M:%S} 5feceb66ffc{n}[123]: {log4j(at, text)}"
+    ),
+    "Drone": lambda at, text, n: f"[pay-{n}:{at.second}] {log4j(at, text)}",
+    "Drone, of objects": lambda at, text, n: (
+        f"[pay-{n}:{at.second}] {json.dumps({'time': iso(at), 'msg': text})}"
+    ),
+    "tkn": lambda at, text, n: f"[task{n} : run] {log4j(at, text)}",
+    "GitLab, of compose": lambda at, text, n: f"{iso(at)} 00O pay-{n}  | {log4j(at, text)}",
+    "Airflow, of compose": lambda at, text, n: (
+        f"[{at:%Y-%m-%dT%H:%M:%S}.123+0000] {{subprocess.py:93}} INFO - pay-{n}  | {text}"
+    ),
+    "Airflow, of objects": lambda at, text, n: (
+        f"[{at:%Y-%m-%dT%H:%M:%S}.123+0000] {{pod_manager.py:93}} INFO - [base] "
+        + json.dumps({"message": text, "kubernetes": {"pod_name": PODS[n]}})
+    ),
+    "ts, of compose": lambda at, text, n: f"{at:%b %d %H:%M:%S} pay-{n}  | {text}",
+    "multilog, of compose": lambda at, text, n: (
+        f"@{(1 << 62) + int(at.timestamp()) + 10:016x}00000000 pay-{n}  | {text}"
+    ),
+    "gcloud app logs": lambda at, text, n: f"{at:%Y-%m-%d %H:%M:%S} default[v{n}]  {text}",
+    "LTSV": lambda at, text, n: f"time:{iso(at)}\thost:h{n}\tmessage:{text}",
+    "TSKV": lambda at, text, n: f"tskv\tTimestamp={iso(at)}\tpod={PODS[n]}\tBody={text}",
+    "Pub/Sub": lambda at, text, n: json.dumps(
+        {"message": {"data": of_base64({"time": iso(at), "pod": PODS[n], "message": text})}}
+    ),
+    "Kinesis, of a subscription": lambda at, text, n: json.dumps(
+        {
+            "Data": of_base64(
+                {
+                    "messageType": "DATA_MESSAGE",
+                    "logStream": f"app/{PODS[n]}",
+                    "logEvents": [{"timestamp": ms(at), "message": text}],
+                },
+                gzip.compress,
+            )
+        }
+    ),
 }
 OF_ONE = {
+    "Java Service Wrapper": lines(
+        lambda at, text: (
+            f"INFO   | jvm 1    | {at:%Y/%m/%d %H:%M:%S} | {json.dumps({'message': text})}"
+        )
+    ),
+    "Java Service Wrapper, with a thread": lines(
+        lambda at, text: f"INFO   | jvm 1    | main    | {at:%Y/%m/%d %H:%M:%S}.123 | {text}"
+    ),
+    "American dates with dashes": lines(lambda at, text: f"{at:%b-%d-%Y %H:%M:%S}.123 INFO {text}"),
     "WSO2": lines(
         lambda at, text: f"TID: [-1234] [] [{at:%Y-%m-%d %H:%M:%S},123]  INFO {{o.a.X}} - {text}"
     ),

@@ -69,6 +69,23 @@ HOSTILE: dict[str, Make] = {
     "empty lines of a resource": lambda n: (
         b"ResourceLog #0\n" + b" \n" * (n // 2) + b"LogRecord #0\nBody: Str(x)\n"
     ),
+    "backslashes before a number": lambda n: CLIENT + b"\\" * n + b"u003d\\u003d\n",
+    "escapes": lambda n: CLIENT + b"\\u003d" * (n // 6) + b"\n",
+    "fields with tabs": lambda n: b"time:1\tmessage:" + CLIENT + b"\ta:b" * (n // 4) + b"\n",
+    "base64 without an end": lambda n: b'"data":"' * 9 + b"A" * n + b"\n",
+    "objects in a text": lambda n: (
+        b'{"message":"{' + CLIENT + b"\\n{[Consumer " * (n // 13) + b'"}\n'
+    ),
+    "objects in unknown ones": lambda n: (
+        b'{"a":' * 4 + b'{"b":"' + CLIENT + b"x " * (n // 2) + b'"}' + b"}" * 4 + b"\n"
+    ),
+    "names in unknown objects": lambda n: (
+        b'{"time":1,"message":"'
+        + CLIENT
+        + b'","a":{'
+        + b",".join(b'"host%d":"a"' % k for k in range(n // 12))
+        + b"}}\n"
+    ),
     "headers of tail": lambda n: b"==> a.log <==\n" * (n // 14),
 }
 

@@ -5,6 +5,7 @@ collector, the exporters of OpenTelemetry's SDKs, SAP, Huawei, Alibaba, IBM, Waz
 """
 
 import json
+import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +13,14 @@ from pathlib import Path
 import pytest
 
 from agent.sources.lines.json_entry import read_object
-from tests.agent.sources.lines.test_envelopes_of_recordings import PODS, iso, rows, summarise, us
+from tests.agent.sources.lines.test_envelopes_of_recordings import (
+    GOLDEN,
+    PODS,
+    iso,
+    rows,
+    summarise,
+    us,
+)
 
 KUBERNETES = [{"pod_name": pod, "container_name": "app"} for pod in PODS]
 Form = Callable[[datetime, int, str], dict[str, object]]
@@ -154,3 +162,34 @@ def test_fields_of_an_application_are_no_stream(fields: dict[str, object]) -> No
     (entry,) = read_object({"time": "2026-11-20T13:20:05Z", "message": "joined", **fields})
 
     assert entry.origin == ""
+
+
+EVENT = re.compile(r"%(\d)\|([\d.]+)\|(\w+)\|([^|\n]+)\| (\[thrd:.*)")
+LOG_EVENTS = {
+    "node-rdkafka's event": lambda level, at, fac, name, text: {
+        "message": "event.log",
+        "log": {"severity": level, "fac": fac, "message": text, "name": name},
+        "time": at,
+    },
+    ".NET's LogMessage": lambda level, at, fac, name, text: {
+        "msg": "kafka",
+        "LogMessage": {"Name": name, "Level": level, "Facility": fac, "Message": text},
+        "time": at,
+    },
+}
+
+
+@pytest.mark.parametrize("form", LOG_EVENTS)
+def test_log_event_of_librdkafka_within_fields_is_the_message(form: str, tmp_path: Path) -> None:
+    bare = (GOLDEN / "librdkafka" / "input.log").read_text(encoding="utf-8")
+    events = [EVENT.fullmatch(line) for line in bare.splitlines()]
+    written = "".join(
+        json.dumps(LOG_EVENTS[form](int(each[1]), float(each[2]), each[3], each[4], each[5])) + "\n"
+        for each in events
+        if each is not None
+    )
+    bare = "".join(f"{each[0]}\n" for each in events if each is not None)
+    wanted = summarise(bare, tmp_path / "bare.log")
+    assert wanted
+
+    assert summarise(written, tmp_path / "app.log") == wanted
