@@ -97,9 +97,14 @@ class RestartHistory:
     def _rise_to_rollout(self, draft: Draft) -> None:
         if draft.kind is not IncidentKind.RESTART:
             return
-        back = {place_key(d.member) for d in draft.departures.values() if d.returned_at is not None}
-        if len(back) > 1:
+        back = [
+            each.member
+            for each in draft.departures.values()
+            if each.returned_at is not None and each.how is not DepartureMode.DROPPED
+        ]
+        if len(set(map(place_key, back))) > 1:
             draft.kind = IncidentKind.ROLLOUT
+            draft.add_members(back)
 
     def find_loop(self, member: MemberRef, at: float) -> None:
         """Merge the incidents of one place into a crash loop, from the third departure on."""

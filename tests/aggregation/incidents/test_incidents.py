@@ -407,6 +407,17 @@ class TestKinds:
 
         assert kinds([found]) == [(K.ROLLOUT, ["a", "b"])]
 
+    def test_member_that_is_killed_and_back_within_a_restart_makes_it_a_rollout(self) -> None:
+        (found,) = incidents(
+            left(100.0, A, "closed"),
+            *round_of(2, 101.0, B, C),
+            *round_of(3, 110.0, A, C, causes={"a": NEW}, joins={"a": 110.4}),
+            raised(2, 110.2, B, reason=NEW[1]),
+            signal(SignalKind.SYNC, 110.9, B, generation=3),
+        )
+
+        assert kinds([found]) == [(K.ROLLOUT, ["a", "b"])]
+
     def test_all_that_stop_within_a_minute_are_one(self) -> None:
         (found,) = incidents(
             left(100.0, A),
