@@ -18,8 +18,10 @@ def find_group(handle: str, log: bytes, begin: int, end: int) -> str:
     """
     name, found = handle.encode(), b""
     for match in _QUOTED.finditer(log, begin, end):
-        line = log.rfind(b"\n", begin, match.start()) + 1
-        if not name or log.find(name, max(line, begin), match.start()) >= 0:
+        line = max(log.rfind(b"\n", begin, match.start()) + 1, begin)
+        line_end = log.find(b"\n", match.end(), end)
+        # an object may have the name in a field behind the message
+        if not name or log.find(name, line, end if line_end < 0 else line_end) >= 0:
             found = match[1]
     if not found and not name:
         for match in _PLAIN.finditer(log, begin, end):

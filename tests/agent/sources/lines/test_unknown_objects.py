@@ -193,3 +193,24 @@ def test_log_event_of_librdkafka_within_fields_is_the_message(form: str, tmp_pat
     assert wanted
 
     assert summarise(written, tmp_path / "app.log") == wanted
+
+
+@pytest.mark.parametrize("keys", [("ts", "name", "msg"), ("ts", "msg", "name")])
+def test_group_is_found_by_a_name_on_either_side_of_the_message(
+    keys: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A new member of KIP-848 shows its group first in a line that no rule reads."""
+    bare = "".join(f"{text}\n" for _, text in rows("librdkafka-kip848"))
+    wanted = summarise(bare, tmp_path / "bare.log")
+    found = [OF_PYTHON.search(text) for _, text in rows("librdkafka-kip848")]
+    written = "".join(
+        json.dumps({key: {"ts": iso(at), "name": each[1], "msg": each[2]}[key] for key in keys})
+        + "\n"
+        for (at, _), each in zip(rows("librdkafka-kip848"), found, strict=True)
+        if each is not None
+    )
+
+    assert summarise(written, tmp_path / "app.log") == wanted
+
+
+OF_PYTHON = re.compile(r"\[([^\]\n]+#consumer-\d+)\] (\[thrd:.*) \(librdkafka\)$")
