@@ -51,8 +51,8 @@ _LEFT_JOINING = "from JOINING to PREPARE_LEAVING"
 # https://github.com/apache/kafka/blob/4.1.0/clients/src/main/java/org/apache/kafka/clients/consumer/internals/AbstractMembershipManager.java
 _JOIN_BEFORE_S = 1.0
 """A client logs its join before the broker that answers it does."""
-_JOIN_WAIT_S = 300.0
-"""A join waits for the others' as long as their rebalance timeout, by default 5 minutes at most."""
+_JOIN_WAIT_S = 10.0
+"""An earlier join may be of another rebalance, whose end the log lacks."""
 JOINED = "joined"
 """Field of a change: the member has sent its join for the rebalance that runs."""
 _CODES = tuple(RebalanceStatus)
