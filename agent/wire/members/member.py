@@ -1,7 +1,7 @@
 """One member on the wire: its known state, and its signals."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -69,7 +69,7 @@ class WireMember:
 
     identity: Member
     process_id: str | None = None
-    connections: tuple[ConnectionDecoder, ...] = ()
+    connections: dict[ConnectionDecoder, None] = field(default_factory=dict)
     merged_into: "WireMember | None" = None
     """The same member, found on both of its connections (a proxy's two sides)."""
     generation: int | None = None

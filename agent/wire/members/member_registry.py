@@ -172,8 +172,7 @@ class MemberRegistry:
         self._by_key.move_to_end(member.identity.key)
         state = self.state_of(connection)
         state.members[group] = member
-        if connection not in member.connections:
-            member.connections = (*member.connections, connection)
+        member.connections[connection] = None
         if member.process_id is None:
             member.process_id = process_id
         member.learn(software=state.software)
@@ -202,7 +201,7 @@ class MemberRegistry:
         """Take an ended connection from its members."""
         state = self._states.pop(connection, ConnectionState())
         for member in state.members.values():
-            member.connections = tuple(c for c in member.connections if c is not connection)
+            member.connections.pop(connection, None)
             if member.has_left and not member.connections:
                 member.reset()
 
@@ -238,7 +237,7 @@ class MemberRegistry:
             member.incarnation += 1
         for connection in member.connections:
             self.state_of(connection).members.pop(member.identity.group, None)
-        member.connections = ()
+        member.connections = {}
 
     def _add(
         self,
@@ -318,7 +317,7 @@ class MemberRegistry:
         connections = member.connections
         self._remove(member)
         member.merged_into = other
-        other.connections = tuple(dict.fromkeys(other.connections + connections))
+        other.connections |= connections
         for connection in connections:
             self.state_of(connection).members[other.identity.group] = other
 
