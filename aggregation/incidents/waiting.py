@@ -135,7 +135,7 @@ def _is_drop(segment: Segment) -> bool:
 
 def _in_vain(rebalance: ExplainedRebalance) -> list[Wait]:
     """Return the members that never joined, or departed, while the others waited."""
-    ready = _ready(rebalance)
+    ready = _ready(rebalance) if rebalance.absent or rebalance.departures else {}
     if not ready:
         return []
     last_at = max(ready.values())
@@ -157,8 +157,8 @@ def find_vain_wait(rebalance: ExplainedRebalance) -> tuple[float, float] | None:
     No source shows their departure. After the coordinator has removed them, the others get their
     assignment or join again. If all of these are lost or gone, nobody has waited.
     """
-    ready = _ready(rebalance)
-    if not (rebalance.absent and ready and _may_have_ended(rebalance)):
+    ready = _ready(rebalance) if rebalance.absent else {}
+    if not (ready and _may_have_ended(rebalance)):
         return None
     joined_at = max(_first_joins(rebalance).values(), default=float("inf"))
     later = [

@@ -326,6 +326,8 @@ def drop_without_joins(found: Sequence[Segment]) -> list[Segment]:
     for piece in found:
         if piece.joined_at is not None:
             showing[piece.member].add(piece.agent)
+    if not showing:
+        return [*found]
     return [
         piece
         for piece in found

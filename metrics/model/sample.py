@@ -79,7 +79,7 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
-class Sample(msgspec.Struct, frozen=True, kw_only=True, rename={"from_": "from"}):
+class Sample(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename={"from_": "from"}):
     """One row of the schema. Times are RFC 3339 UTC with microseconds."""
 
     schema: Int64 = SCHEMA_VERSION
