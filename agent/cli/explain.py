@@ -8,6 +8,7 @@ from difflib import get_close_matches
 import click
 import msgspec
 
+from agent.cli.json_output import echo_json
 from agent.client.api_client import DEFAULT_URL, ask
 from agent.client.record_files import Found, read_records
 from agent.config.codec import parse_duration
@@ -82,7 +83,7 @@ def explain(  # noqa: PLR0913 - one argument an option
         answers, faults = _explain_records(found, group, last, until, since_s), found.faults
     for answer in answers:
         if output == "json":
-            click.echo(msgspec.json.encode(answer))
+            echo_json(msgspec.json.encode(answer))
         else:
             click.echo(wrap(as_text(answer, verbose=verbose)))
     if faults:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agent.cli.json_output import echo_json
 from agent.cli.replay_files import SOURCES, group_by_kind, line_parsers, make_options, read
 from agent.errors import SourceError
 from agent.runtime.replay import Watermark, format_text
@@ -159,13 +160,14 @@ def _print(
     for sample in run_replay([watermark.follow(stream) for stream in streams], tracker):
         counts[sample.kind] += 1
         if sample.kind in printed:
-            click.echo(
-                encode(sample) if output == "jsonl" else format_text(sample), nl=output == "text"
-            )
+            if output == "jsonl":
+                echo_json(encode(sample), nl=False)
+            else:
+                click.echo(format_text(sample))
     if not any(counts[kind] for kind in printed & _TOLD):
         _note_silence(tracker, watermark.at, counts[SampleKind.SIGNAL])
     if output == "jsonl" and SampleKind.AGENT in printed and watermark.at is not None:
-        click.echo(encode(watermark.record(watermark.at)), nl=False)
+        echo_json(encode(watermark.record(watermark.at)), nl=False)
 
 
 def _note_silence(tracker: Tracker, at: float | None, signals: int) -> None:
