@@ -259,6 +259,7 @@ class GroupHistory:
         """Check for leaves of expired members alone: nobody rebalances for them a second time."""
         return {cause.kind for cause in causes} == {IncidentKind.MEMBER_LEFT} and all(
             segment.is_exit
+            and segment.member.key not in self.members.present
             and (away := self.members.away.get(segment.member.key)) is not None
             and away.how is DepartureMode.EXPIRED
             for segment in rebalance.round.consumers
