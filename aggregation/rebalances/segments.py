@@ -276,13 +276,17 @@ def _add_early_joins(segment: Segment, early: Iterable[float], ends: Sequence[fl
     begin = segment.started_at
     if segment.steps and segment.steps[0].source in BROKER_SOURCES:
         since = begin - _JOIN_BEFORE_S
-    elif not segment.steps and segment.is_round and segment.outcome is Outcome.SYNCED:
+    elif segment.source not in BROKER_SOURCES and _is_unexplained_join(segment):
         index = bisect_left(ends, begin)
         since = max([begin - _JOIN_WAIT_S, *ends[max(index - 1, 0) : index]])
     else:
         return segment
     joins = sorted(at for at in early if since <= at < begin)
     return replace(segment, joins=(*joins, *segment.joins)) if joins else segment
+
+
+def _is_unexplained_join(segment: Segment) -> bool:
+    return not segment.steps and segment.is_round and segment.outcome is Outcome.SYNCED
 
 
 def is_unexplained(reason: str | None) -> bool:

@@ -9,6 +9,7 @@ assignment once the next cause has been reported: a client may reject an assignm
 """
 
 from collections import Counter
+from math import inf
 from typing import assert_never
 
 from metrics.model.sample import Sample
@@ -64,6 +65,9 @@ class SourceMerger:
             consumer.is_disconnected = False
             if signal.kind not in NEUTRAL_KINDS:
                 consumer.removed_by = None
+        if self._waits_for_sibling(consumer, signal):
+            consumer.pending.append(signal)
+            return []
         out = self._act(consumer, signal, judge(consumer, signal, TRAITS[signal.source]))
         if signal.kind not in NEUTRAL_KINDS and self._is_pending_decided(consumer):
             out += self.release(consumer)
@@ -75,7 +79,31 @@ class SourceMerger:
         out = self._judge_released(consumer, first)
         for signal in behind:
             out += self.apply(consumer, signal)
+        if first.kind is SignalKind.SYNC:
+            for sibling in self._instances.siblings_of(consumer):
+                if _is_held_cause(sibling) and not self._has_ending_sibling(sibling):
+                    out += self.release(sibling)
         return out
+
+    def _waits_for_sibling(self, consumer: Consumer, signal: Signal) -> bool:
+        """Match a thread's cause, and its join, behind an end of another thread that is pending.
+
+        The instance is at zero between them: the cause must not join the rebalance before.
+        """
+        if consumer.is_awaited or TRAITS[signal.source].sees_protocol:
+            return False
+        if signal.kind is SignalKind.JOIN:
+            return _is_held_cause(consumer)
+        is_first = signal.kind is SignalKind.RAISE and not consumer.pending
+        return is_first and self._has_ending_sibling(consumer, signal.at)
+
+    def _has_ending_sibling(self, consumer: Consumer, at: float = inf) -> bool:
+        return any(
+            sibling.pending
+            and sibling.pending[0].kind is SignalKind.SYNC
+            and sibling.pending[0].at <= at
+            for sibling in self._instances.siblings_of(consumer)
+        )
 
     def release_due(self, consumer: Consumer, now: float) -> list[Sample]:
         """Apply pending signals that have waited long enough."""
@@ -231,6 +259,11 @@ class SourceMerger:
         out = self._move(consumer, cause) + self._move(consumer, _end_signal(cause, end))
         track.ended, consumer.instance, consumer.streams_follow_up = now
         return out
+
+
+def _is_held_cause(consumer: Consumer) -> bool:
+    """Check for a thread whose cause waits for the end of another thread."""
+    return bool(consumer.pending) and consumer.pending[0].kind is SignalKind.RAISE
 
 
 def _is_next_generation(signal: Signal) -> bool:

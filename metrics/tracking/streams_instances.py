@@ -92,6 +92,11 @@ class StreamsInstances:
         instance = self._of(thread)
         return None if instance is None else instance.track
 
+    def siblings_of(self, thread: Consumer) -> list[Consumer]:
+        """Return the other threads of the thread's instance; none for a plain consumer."""
+        instance = self._of(thread)
+        return [] if instance is None else [t for t in instance.threads.values() if t is not thread]
+
     def set_reporter(self, thread: Consumer, at: float) -> None:
         """Set the instance's reporter and labels from its thread."""
         track, of_thread = self.track_of(thread), thread.track

@@ -88,6 +88,7 @@ def test_a_new_day_is_measured_alone_and_after_others() -> None:
     assert text.count("after them / alone") == 2
 
 
+@pytest.mark.field
 def test_inspection_is_measured_beside_scrapes() -> None:
     text = printed("inspection.py")
 
@@ -95,6 +96,7 @@ def test_inspection_is_measured_beside_scrapes() -> None:
     assert "ours / kio's reader" in text
 
 
+@pytest.mark.field
 def test_a_scrape_is_measured_beside_client_golang() -> None:
     if shutil.which("go") is None:
         if os.environ.get("CI") == "true":

@@ -136,6 +136,7 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.field
 def test_a_demo_that_keeps_running_shows_the_stuck_consumer_in_four_steps(tmp_path: Path) -> None:
     pictures = tmp_path / "pictures"
     pictures.mkdir()

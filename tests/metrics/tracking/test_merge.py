@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from metrics.model.sample import REMOVED_AND_ENDED, Outcome, Sample, SampleKind, Scope
-from metrics.model.signals import FollowUp, Signal, SignalKind, SourceKind
+from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus as Status
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker, TrackerState
@@ -1221,3 +1221,62 @@ def test_return_that_explains_a_leave_comes_behind_it(tracker: Tracker) -> None:
         ("signal", "14.0", 5),
         ("transition", "14.1", 2),
     ]
+
+
+class TestThreadsOfOneInstance:
+    """The wire is read behind the log, which has no number of partitions."""
+
+    FIRST, SECOND, THIRD = (
+        replace(LOG, client_id=f"s-StreamThread-{n}-consumer", member_id=f"u{n}") for n in (1, 2, 3)
+    )
+
+    def on_wire(self, thread: Member) -> Member:
+        return replace(thread, origin=ADDRESS.origin)
+
+    def begin(self, *threads: Member) -> list[Signal]:
+        """Two sources see that the threads rebalance, and their log that this ends."""
+        return [
+            *(signal(SignalKind.SEEN, 1.0, self.on_wire(each), source=WIRE) for each in threads),
+            *(raised(1, 10.0, self.on_wire(each), source=WIRE) for each in threads),
+            *(raised(1, 10.001, each) for each in threads),
+            *(signal(SignalKind.SYNC, 10.4, each, generation=5) for each in threads),
+        ]
+
+    def end(self, thread: Member) -> Signal:
+        return signal(SignalKind.SYNC, 10.4, self.on_wire(thread), source=WIRE, generation=5)
+
+    def test_cause_of_a_new_thread_waits_for_the_ends_before_it(self, tracker: Tracker) -> None:
+        begin, third = self.begin(self.FIRST, self.SECOND), self.THIRD
+        held = run(tracker, *begin, raised(2, 10.6, third), signal(SignalKind.JOIN, 10.7, third))
+        first = run(tracker, self.end(self.FIRST))
+        both = run(tracker, self.end(self.SECOND))
+
+        assert codes(held, Scope.STREAMS) == [1]
+        assert codes(first, Scope.STREAMS) == []
+        assert codes(both, Scope.STREAMS) == [0, 2]
+        (cause,) = (each for each in both if each.scope is Scope.CONSUMER and each.to == 2)
+        assert (both[-1].field, both[-1].episode) == ("joined", cause.episode)
+
+    def test_later_end_holds_no_cause(self, tracker: Tracker) -> None:
+        samples = run(tracker, *self.begin(self.FIRST), raised(2, 10.3, self.THIRD))
+
+        assert codes(samples, Scope.STREAMS) == [1, 2]
+        assert codes(each for each in samples if each.client_id == self.THIRD.client_id) == [2]
+
+    def test_cause_is_applied_when_the_ends_have_waited_long_enough(self, tracker: Tracker) -> None:
+        run(tracker, *self.begin(self.FIRST), raised(2, 10.6, self.THIRD))
+
+        assert codes(tracker.advance(16.0), Scope.STREAMS) == [0, 2]
+
+    def test_wire_that_shows_the_cause_does_not_wait(self, tracker: Tracker) -> None:
+        run(tracker, *self.begin(self.FIRST), raised(2, 10.6, self.THIRD))
+
+        samples = run(tracker, raised(2, 10.6, self.on_wire(self.THIRD), source=WIRE))
+
+        assert codes(each for each in samples if each.client_id == self.THIRD.client_id) == [2]
+
+    def test_plain_members_do_not_wait_for_each_other(self, tracker: Tracker) -> None:
+        first, third = LOG, replace(LOG, client_id="other", member_id="u3")
+        samples = run(tracker, *self.begin(first), raised(2, 10.6, third))
+
+        assert codes(each for each in samples if each.client_id == "other") == [2]
