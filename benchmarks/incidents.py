@@ -1,7 +1,8 @@
 """Cost of root causes and incidents a transition: a rolling deploy, and a day-long loop.
 
 A generated rolling deploy of 200 members is two rebalances of all members for each step; the loop
-is one rebalance of twenty members a minute. The records are built before, CPU time is measured.
+is one rebalance of twenty members a minute. The records are built before; the CPU time is the least
+of three runs.
 """
 
 import argparse
@@ -19,6 +20,7 @@ LIMIT_US = 40.0
 """At most so much CPU time a transition."""
 DEPLOY_MEMBERS, LOOP_MEMBERS = 200, 20
 LOOPS = 24 * 60
+RUNS = 3
 _START_AT = 1_772_445_600.0
 _STEP_S = 20.0
 
@@ -96,10 +98,12 @@ def loop(count: int, loops: int) -> list[Sample]:
 
 
 def measure(name: str, records: list[Sample]) -> bool:
-    """Print the cost of one history; return whether it is within the limit."""
-    began = time.process_time()
-    analysis = analyze(records)
-    seconds = time.process_time() - began
+    """Print the cost of one history, the least of some runs; return whether it is in the limit."""
+    seconds = float("inf")
+    for _ in range(RUNS):  # others use the same cores and caches
+        began = time.process_time()
+        analysis = analyze(records)
+        seconds = min(seconds, time.process_time() - began)
     cost_us = 1e6 * seconds / len(records)
     print(
         f"{name}: {len(records):,} transitions, {len(analysis.rebalances):,} rebalances,"
