@@ -183,6 +183,8 @@ def segments(records: Sequence[Sample], now: float) -> list[Segment]:
     found = [segment for chain in chains.values() for segment in _cut(chain, now)]
     if early:
         ends = _list_ends([*found, *notes])
+        for joins in early.values():
+            joins.sort()
         found, notes = (
             [_add_early_joins(s, early[s.member.key], ends[s.member.key]) for s in part]
             for part in (found, notes)
@@ -267,11 +269,11 @@ def _list_ends(found: Iterable[Segment]) -> dict[tuple[str, ...], list[float]]:
     return defaultdict(list, {key: sorted(times) for key, times in ends.items()})
 
 
-def _add_early_joins(segment: Segment, early: Iterable[float], ends: Sequence[float]) -> Segment:
+def _add_early_joins(segment: Segment, early: Sequence[float], ends: Sequence[float]) -> Segment:
     """Return a segment with the joins that its client logged before it, where its begin shows none.
 
     A broker's log begins it a little later. One without a visible cause begins with its end, and
-    has the joins since the last of its member's other ``ends``, which are in order.
+    has the joins since the last of its member's other ``ends``. All times are in order.
     """
     begin = segment.started_at
     if segment.steps and segment.steps[0].source in BROKER_SOURCES:
@@ -281,7 +283,7 @@ def _add_early_joins(segment: Segment, early: Iterable[float], ends: Sequence[fl
         since = max([begin - _JOIN_WAIT_S, *ends[max(index - 1, 0) : index]])
     else:
         return segment
-    joins = sorted(at for at in early if since <= at < begin)
+    joins = early[bisect_left(early, since) : bisect_left(early, begin)]
     return replace(segment, joins=(*joins, *segment.joins)) if joins else segment
 
 
