@@ -38,7 +38,7 @@ from agent.web import (
     unsent_pages,
 )
 from agent.web.annotations_api import BURST, INTERVAL_S, MAX_BYTES
-from agent.wire import connection
+from agent.wire import byte_budget, connection
 from agent.wire.codec import buffer, correlation, framing
 from agent.wire.connection import FrameBudget
 from agent.wire.members import group_decoder
@@ -99,7 +99,7 @@ _FIGURES = {
         f"incomplete frames of all connections {_mib(FrameBudget().limit_bytes)}",
         _TEXT,
         f"segments out of order {_mib(reassembly.PENDING_BYTES)} a connection",
-        f"and {_mib(reassembly.PendingBudget().limit_bytes)} of all",
+        f"and {_mib(byte_budget.ByteBudget().limit_bytes)} of all",
         f"{connection._FRAME_BYTES >> 10} KiB of each further connection",
         f"{correlation.RequestBudget().limit:,} of all",
         f"{buffer.ELEMENT_LIMIT:,} elements a message",
@@ -107,8 +107,8 @@ _FIGURES = {
     ],
     "proxy": [
         f"a rewritten response ({_mib(frame_forwarder._REWRITE_BYTES_MAX)})",
-        f"of all connections {_mib(frame_forwarder.WithheldBudget().limit_bytes)}",
-        f"{frame_forwarder._SHORT_BYTES >> 10} KiB of each further connection",
+        f"of all connections {_mib(byte_budget.ByteBudget().limit_bytes)}",
+        f"{byte_budget.SHORT_BYTES >> 10} KiB of each further connection",
         f"{_PROXY.max_connections:,} connections",
         f"not set up within {_seconds(_PROXY.setup_s)} is closed",
         f"a drain ends after {_seconds(_PROXY.drain_s)}",

@@ -26,11 +26,12 @@ from agent.sources.proxy.handshake import Handshake, ProxySettings
 from agent.sources.proxy.listener import Listener
 from agent.sources.proxy.pipe_pool import PipePool
 from agent.sources.proxy.socket_endpoint import Endpoint, PlainEndpoint, TlsEndpoint, tune
+from agent.wire.byte_budget import ByteBudget
 from agent.wire.codec.messages import HostPort
 from agent.wire.connection import ConnectionClosed, ConnectionDecoder, Event, FrameBudget
 from agent.wire.members.disconnects import DisconnectTracker
 from agent.wire.members.group_decoder import GroupDecoder
-from agent.wire.proxying.frame_forwarder import FrameForwarder, WithheldBudget
+from agent.wire.proxying.frame_forwarder import FrameForwarder
 from metrics.model.signals import Signal
 
 _TURN_S = 0.5
@@ -71,7 +72,7 @@ class ProxyLoop:
         self._decoder, self._emit, self._detach = interpreter, emit, detach
         self._disconnects = DisconnectTracker(interpreter.registry)
         self._settings, self._turns = terms, itertools.count()
-        self._budget, self._withheld = FrameBudget(), WithheldBudget()
+        self._budget, self._withheld = FrameBudget(), ByteBudget()
         self._poll = select.epoll()
         self._ready: dict[int, Ready] = {}
         self._wake: int | None = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

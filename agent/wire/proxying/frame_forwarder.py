@@ -13,9 +13,9 @@ and pass.
 import struct
 from collections import Counter
 from collections.abc import Callable, Sized
-from dataclasses import dataclass
 
 from agent.errors import DecodeError
+from agent.wire.byte_budget import ByteBudget
 from agent.wire.codec.apis import APIS
 from agent.wire.codec.correlation import Correlation, RequestBudget
 from agent.wire.codec.framing import FRAME_LIMIT
@@ -36,8 +36,6 @@ ENDLESS = 1 << 62
 """The rest of a body without an end."""
 _REWRITE_BYTES_MAX = 4 << 20
 """Bound of withheld bytes: the addresses of some 40,000 brokers, or a share group's records."""
-_LONG_BYTES, _SHORT_BYTES = 64 << 10, 4 << 10
-"""Responses of a cluster of hundreds of brokers, and of tens."""
 _SASL_HANDSHAKE = 17
 _REQUEST = struct.Struct(">hhi")
 _INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
@@ -50,26 +48,6 @@ It may raise `TruncatedError`, to see the frame again with more of it.
 """
 Decode = Callable[[bytes], object]
 """Takes bytes for the decoder."""
-
-
-@dataclass(slots=True)
-class WithheldBudget:
-    """Bytes that the connections of one source may withhold together.
-
-    Beyond the limit a long response passes on unchanged, and beyond one and a half times the limit
-    each one of more than 4 KiB: many brokers may stop within one.
-    """
-
-    limit_bytes: int = 32 << 20
-    """Eight of the longest responses; nearly all arrive whole."""
-    used_bytes: int = 0
-
-    def has_room_for(self, size_bytes: int) -> bool:
-        """Return whether a connection may withhold so many bytes."""
-        if self.used_bytes <= self.limit_bytes:
-            return True
-        is_far = self.used_bytes > self.limit_bytes * 3 // 2
-        return size_bytes <= (_SHORT_BYTES if is_far else _LONG_BYTES)
 
 
 class FrameSplitter:
@@ -97,7 +75,7 @@ class FrameSplitter:
         decode: Decode,
         broken: Callable[[], None],
         rewrites: Sized,
-        budget: WithheldBudget,
+        budget: ByteBudget,
     ) -> None:
         """Visit each frame, with at least its first ``head_bytes``.
 
@@ -225,14 +203,14 @@ class FrameForwarder:
         on_request: Decode,
         on_response: Decode,
         budget: RequestBudget | None = None,
-        withheld: WithheldBudget | None = None,
+        withheld: ByteBudget | None = None,
     ) -> None:
         """Rewrite with ``route``; ``counts`` takes each failure, by a short reason.
 
         ``on_request`` and ``on_response`` take the frames that the decoder reads. ``budget`` and
         ``withheld`` are shared by all connections of a source.
         """
-        self._withheld = withheld or WithheldBudget()
+        self._withheld = withheld or ByteBudget()
         self._route, self._counts = route, counts
         self._pending: Correlation[tuple[int, int]] = Correlation(budget=budget)
         self._expected: Correlation[bool] = Correlation(budget=budget)

@@ -13,6 +13,7 @@ import heapq
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from agent.wire.byte_budget import ByteBudget
 from agent.wire.tcp.packets import ACK, FIN, SYN, TcpSegment
 
 LOST_AFTER_S = 0.5
@@ -24,7 +25,6 @@ PENDING_BYTES = 4 << 20
 _PENDING_SEGMENTS = 4_096
 _SEGMENT_BYTES = 256
 """Memory of a segment that waits, beside its data."""
-_LONG_WAIT_BYTES, _WAIT_BYTES = 64 << 10, 4 << 10
 _RANGE = 1 << 32
 
 
@@ -44,25 +44,6 @@ class PendingSegment(NamedTuple):
     data: bytes
     missing: int
     last: bool
-
-
-@dataclass(slots=True)
-class PendingBudget:
-    """Memory of the segments that wait, of all streams of one capture.
-
-    Beyond the limit the gaps of a stream with much behind them are given up, and beyond one and a
-    half times the limit those of each stream with more than 4 KiB.
-    """
-
-    limit_bytes: int = 32 << 20
-    used_bytes: int = 0
-
-    def has_room_for(self, size_bytes: int) -> bool:
-        """Return whether a stream may go on to hold so many bytes, which are counted."""
-        if self.used_bytes <= self.limit_bytes:
-            return True
-        is_far = self.used_bytes > self.limit_bytes * 3 // 2
-        return size_bytes <= (_WAIT_BYTES if is_far else _LONG_WAIT_BYTES)
 
 
 @dataclass(slots=True)
@@ -90,7 +71,7 @@ class TcpStream:
     directions: tuple[Direction, Direction] = field(
         default_factory=lambda: (Direction(), Direction())
     )
-    budget: PendingBudget = field(default_factory=PendingBudget)
+    budget: ByteBudget = field(default_factory=ByteBudget)
     reorder_packets: int = 0
     """Packets of the capture that must pass, too, before a loss is sure."""
     stuck_at: float | None = None

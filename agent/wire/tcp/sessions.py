@@ -9,6 +9,7 @@ the first FIN or RST of either side.
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 
+from agent.wire.byte_budget import ByteBudget
 from agent.wire.connection import (
     ConnectionClosed,
     ConnectionDecoder,
@@ -17,7 +18,7 @@ from agent.wire.connection import (
     looks_like_request,
 )
 from agent.wire.tcp.packets import ACK, RST, SYN, TcpSegment, format_endpoint
-from agent.wire.tcp.reassembly import PendingBudget, StreamChunk, TcpStream
+from agent.wire.tcp.reassembly import StreamChunk, TcpStream
 
 _SERVERS_LIMIT = 10_000
 _TICK_S = 0.1
@@ -56,7 +57,7 @@ class TcpSessions:
         packets that may come between two related ones.
         """
         self.counts = counts
-        self._budget, self._pending = FrameBudget(), PendingBudget()
+        self._budget, self._pending = FrameBudget(), ByteBudget()
         self._limit = limit
         self._reorder_packets = patience
         self._number = 0

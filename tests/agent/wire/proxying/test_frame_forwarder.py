@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.wire.byte_budget import ByteBudget
 from agent.wire.codec.framing import FRAME_LIMIT
 from agent.wire.codec.messages import HostPort
 from agent.wire.connection import ConnectionDecoder
 from agent.wire.proxying.address_rewriter import FETCH, METADATA, SHARE_ACKNOWLEDGE, SHARE_FETCH
-from agent.wire.proxying.frame_forwarder import FrameForwarder, WithheldBudget
+from agent.wire.proxying.frame_forwarder import FrameForwarder
 from tests.agent.wire import frames
 
 HEARTBEAT = 12
@@ -117,7 +118,7 @@ def test_an_answer_that_is_too_long_to_withhold_passes_and_is_counted() -> None:
     assert passage.feed_broker(_metadata(2, FAR)) == _metadata(2, HERE)
 
 
-def _forwarders(number: int, budget: WithheldBudget) -> list[FrameForwarder]:
+def _forwarders(number: int, budget: ByteBudget) -> list[FrameForwarder]:
     """Return connections that each wait for records with addresses behind them."""
     forwarders = []
     for _ in range(number):
@@ -129,7 +130,7 @@ def _forwarders(number: int, budget: WithheldBudget) -> list[FrameForwarder]:
 
 def test_withheld_answers_of_all_connections_share_a_bound() -> None:
     """200 brokers stop one byte before the end of a response of 1 MiB."""
-    budget, data = WithheldBudget(limit_bytes=8 << 20), _share_fetch(1, FAR, records=1 << 20)
+    budget, data = ByteBudget(limit_bytes=8 << 20), _share_fetch(1, FAR, records=1 << 20)
     forwarders = _forwarders(200, budget)
     places = [*range(0, len(data) - 1, 100_000), len(data) - 1]
 
@@ -150,7 +151,7 @@ def test_withheld_answers_of_all_connections_share_a_bound() -> None:
 
 
 def test_short_answers_are_rewritten_beside_long_ones_and_a_closed_connection_holds_none() -> None:
-    budget = WithheldBudget(limit_bytes=1 << 20)
+    budget = ByteBudget(limit_bytes=1 << 20)
     data = _share_fetch(1, FAR, records=1 << 20)
     full, far, other = _forwarders(3, budget)
     assert full.feed_broker(data[:-1]) == b""
@@ -167,7 +168,7 @@ def test_short_answers_are_rewritten_beside_long_ones_and_a_closed_connection_ho
 @given(st.lists(st.integers(1, 300_000), max_size=20), st.integers(0, 1 << 18))
 def test_any_pieces_pass_whole_whatever_room_is_left(cuts: list[int], room: int) -> None:
     """A response is rewritten, or passes as it came: nothing is lost, doubled or mixed."""
-    budget = WithheldBudget(limit_bytes=room)
+    budget = ByteBudget(limit_bytes=room)
     [forwarder] = _forwarders(1, budget)
     forwarder.feed_client(frames.request(METADATA, 12, 2, "c"))
     first, far, here = (_share_fetch(1, each, records=1 << 18) for each in (FAR, FAR, HERE))

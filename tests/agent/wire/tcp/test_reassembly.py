@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.runtime.replay import replay
+from agent.wire.byte_budget import ByteBudget
 from agent.wire.connection import ConnectionClosed, Event
 from agent.wire.members.group_decoder import GroupDecoder
 from agent.wire.tcp.packets import ACK, RST, SYN, TcpSegment
@@ -14,7 +15,6 @@ from agent.wire.tcp.reassembly import (
     LOST_AFTER_S,
     PENDING_BYTES,
     RESENT_WITHIN_S,
-    PendingBudget,
     TcpStream,
 )
 from agent.wire.tcp.sessions import TcpSessions
@@ -148,7 +148,7 @@ class TestLoss:
         assert stream.directions[0].pending == []
 
     def test_what_waits_in_all_streams_is_bounded_and_a_bystander_is_read(self) -> None:
-        budget = PendingBudget(limit_bytes=1 << 20)
+        budget = ByteBudget(limit_bytes=1 << 20)
         hostile = [TcpStream(budget=budget) for _ in range(200)]
         for stream in hostile:
             stream.push(0, _segment(0, b"a"), 1.0)
