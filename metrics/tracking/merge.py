@@ -9,7 +9,7 @@ assignment once the next cause has been reported: a client may reject an assignm
 """
 
 from collections import Counter
-from math import inf
+from collections.abc import Container
 from typing import assert_never
 
 from metrics.model.sample import Sample
@@ -34,7 +34,14 @@ from metrics.tracking.source_traits import TRAITS
 from metrics.tracking.status_track import Provenance
 from metrics.tracking.streams_instances import StreamsInstances
 from metrics.tracking.transitions import Transitions
-from metrics.tracking.verdicts import PENDING_S, Decision, Verdict, judge
+from metrics.tracking.verdicts import (
+    PENDING_S,
+    Decision,
+    Verdict,
+    has_held_cause,
+    has_held_end,
+    judge,
+)
 
 NONE = RebalanceStatus.NONE
 
@@ -65,10 +72,7 @@ class SourceMerger:
             consumer.is_disconnected = False
             if signal.kind not in NEUTRAL_KINDS:
                 consumer.removed_by = None
-        if self._waits_for_sibling(consumer, signal):
-            consumer.pending.append(signal)
-            return []
-        out = self._act(consumer, signal, judge(consumer, signal, TRAITS[signal.source]))
+        out = self._act(consumer, signal, self._judge(consumer, signal))
         if signal.kind not in NEUTRAL_KINDS and self._is_pending_decided(consumer):
             out += self.release(consumer)
         return out
@@ -81,29 +85,16 @@ class SourceMerger:
             out += self.apply(consumer, signal)
         if first.kind is SignalKind.SYNC:
             for sibling in self._instances.siblings_of(consumer):
-                if _is_held_cause(sibling) and not self._has_ending_sibling(sibling):
+                others = self._instances.siblings_of(sibling)
+                if has_held_cause(sibling) and not any(map(has_held_end, others)):
                     out += self.release(sibling)
         return out
 
-    def _waits_for_sibling(self, consumer: Consumer, signal: Signal) -> bool:
-        """Match a thread's cause, and its join, behind an end of another thread that is pending.
-
-        The instance is at zero between them: the cause must not join the rebalance before.
-        """
-        if consumer.is_awaited or TRAITS[signal.source].sees_protocol:
-            return False
-        if signal.kind is SignalKind.JOIN:
-            return _is_held_cause(consumer)
-        is_first = signal.kind is SignalKind.RAISE and not consumer.pending
-        return is_first and self._has_ending_sibling(consumer, signal.at)
-
-    def _has_ending_sibling(self, consumer: Consumer, at: float = inf) -> bool:
-        return any(
-            sibling.pending
-            and sibling.pending[0].kind is SignalKind.SYNC
-            and sibling.pending[0].at <= at
-            for sibling in self._instances.siblings_of(consumer)
-        )
+    def _judge(
+        self, consumer: Consumer, signal: Signal, passed_over: Container[Verdict] = ()
+    ) -> Decision:
+        siblings = self._instances.siblings_of(consumer)
+        return judge(consumer, signal, TRAITS[signal.source], passed_over, siblings)
 
     def release_due(self, consumer: Consumer, now: float) -> list[Sample]:
         """Apply pending signals that have waited long enough."""
@@ -116,7 +107,7 @@ class SourceMerger:
         return out
 
     def _judge_released(self, consumer: Consumer, signal: Signal) -> list[Sample]:
-        decision = judge(consumer, signal, TRAITS[signal.source], passed_over=_RELEASED)
+        decision = self._judge(consumer, signal, passed_over=_RELEASED)
         return self._act(consumer, signal, decision)
 
     def _is_pending_decided(self, consumer: Consumer) -> bool:
@@ -140,9 +131,7 @@ class SourceMerger:
                 return []
             case Verdict.RELEASE:
                 out = self.release(consumer)
-                again = judge(
-                    consumer, signal, TRAITS[signal.source], passed_over={Verdict.RELEASE}
-                )
+                again = self._judge(consumer, signal, passed_over={Verdict.RELEASE})
                 return out + self._act(consumer, signal, again)
             case Verdict.CONFIRM:
                 return self._confirm(consumer, signal)
@@ -259,11 +248,6 @@ class SourceMerger:
         out = self._move(consumer, cause) + self._move(consumer, _end_signal(cause, end))
         track.ended, consumer.instance, consumer.streams_follow_up = now
         return out
-
-
-def _is_held_cause(consumer: Consumer) -> bool:
-    """Check for a thread whose cause waits for the end of another thread."""
-    return bool(consumer.pending) and consumer.pending[0].kind is SignalKind.RAISE
 
 
 def _is_next_generation(signal: Signal) -> bool:

@@ -9,7 +9,7 @@ LEAVE to LEFT. A status that nothing confirms in time takes REBALANCING to LOST,
 takes LOST to STABLE. AWAITED lasts until the member's own source reports, or for a few seconds.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -83,6 +83,8 @@ class Case(NamedTuple):
     signal: Signal
     traits: SourceTraits
     """Of the signal's source."""
+    siblings: Sequence[Consumer] = ()
+    """The other threads of a Streams thread's instance."""
 
     @property
     def state(self) -> MemberState:
@@ -160,6 +162,20 @@ class Case(NamedTuple):
         )
         return is_expected and not self.traits.sees_protocol and not self.is_reported()
 
+    def is_behind_sibling(self) -> bool:
+        """Match a thread's cause behind an end of another thread of its instance that is pending.
+
+        The instance is at zero between them: the cause must not join the rebalance before.
+        """
+        return not (self.consumer.pending or self.traits.sees_protocol) and any(
+            has_held_end(sibling) and sibling.pending[0].at <= self.signal.at
+            for sibling in self.siblings
+        )
+
+    def is_behind_held_cause(self) -> bool:
+        """Match a join behind its cause that is pending, by the same source."""
+        return has_held_cause(self.consumer) and self.is_behind_pending()
+
     def is_reported(self) -> bool:
         """Match an event that another source has reported."""
         event = split_signal(self.signal)[:1]
@@ -216,6 +232,16 @@ class Case(NamedTuple):
         )
 
 
+def has_held_end(consumer: Consumer) -> bool:
+    """Check for a member whose end waits for another source."""
+    return bool(consumer.pending) and consumer.pending[0].kind is SignalKind.SYNC
+
+
+def has_held_cause(consumer: Consumer) -> bool:
+    """Check for a thread whose cause waits for the end of another thread."""
+    return bool(consumer.pending) and consumer.pending[0].kind is SignalKind.RAISE
+
+
 class Decision(NamedTuple):
     """A verdict, and the bookkeeping that goes with it."""
 
@@ -251,11 +277,13 @@ RULES = (
     VerdictRow({MemberState.AWAITED}, _ANY_KIND, Case.holds_always, _HOLD),
     VerdictRow(_ANY_STATE, _NOTES, Case.overtakes_pending, Decision(Verdict.RELEASE)),
     VerdictRow(_ANY_STATE, _NOTES, Case.is_behind_pending, _HOLD),
+    VerdictRow(_ANY_STATE, {SignalKind.JOIN}, Case.is_behind_held_cause, _HOLD),
     VerdictRow(_ANY_STATE, NEUTRAL_KINDS, Case.holds_always, Decision(Verdict.APPLY)),
     VerdictRow(_ANY_STATE, _REMOVALS, Case.is_removal_of_earlier_id, _IGNORE),
     VerdictRow(_ANY_STATE, {SignalKind.FAIL}, Case.is_removal_by_broker, _IGNORE),
     VerdictRow(_ANY_STATE, _MOVING, Case.overtakes_pending, Decision(Verdict.RELEASE)),
     VerdictRow(_ANY_STATE, _MOVING, Case.is_behind_pending, _HOLD),
+    VerdictRow(_ANY_STATE, _RAISE, Case.is_behind_sibling, _HOLD),
     VerdictRow(_ANY_STATE, {SignalKind.LEAVE}, Case.is_ambiguous_leave, _HOLD),
     VerdictRow(_ANY_STATE, _SYNC, Case.is_ambiguous_end, _HOLD),
     VerdictRow(_ANY_STATE, _SYNC, Case.is_incomplete_end, _HOLD),
@@ -285,6 +313,7 @@ def judge(
     signal: Signal,
     traits: SourceTraits,
     passed_over: Container[Verdict] = (),
+    siblings: Sequence[Consumer] = (),
 ) -> Decision:
     """Return the decision of the first rule that applies; change nothing.
 
@@ -294,11 +323,13 @@ def judge(
     AWAITED                 any          always                                    HOLD
     any                     NOTE         later than what pending signals wait for  RELEASE
     any                     NOTE         an earlier one of its source is pending   HOLD
+    any                     JOIN         its cause is pending                      HOLD
     any                     neutral      always                                    APPLY
     any                     RAISE, FAIL  a broker removes an earlier member id     IGNORE
     any                     FAIL         a broker's; a better source is attached   IGNORE
     any                     moving       later than what pending signals wait for  RELEASE
     any                     moving       an earlier one of its source is pending   HOLD
+    any                     RAISE        behind a pending end of another thread    HOLD
     any                     LEAVE        no reason; a better source is attached    HOLD
     any                     SYNC         a broker's; another shows follow-ups      HOLD
     any                     SYNC         incomplete; the wire will show the rest   HOLD
@@ -318,7 +349,7 @@ def judge(
     "Moving" is any kind but SEEN and NOTE; "late" is older than another source's event that the
     signal would undo. A pending signal that is released is not held again: ``passed_over``.
     """
-    case = Case(consumer, signal, traits)
+    case = Case(consumer, signal, traits, siblings)
     for applies, decision in _RULES_OF[case.state, signal.kind]:  # pragma: no branch
         if decision.verdict not in passed_over and applies(case):
             break

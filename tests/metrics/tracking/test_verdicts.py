@@ -43,16 +43,30 @@ def wire_raised(at: float, status: int = 1) -> Signal:
     return raised(status, at, ADDRESS, source=WIRE)
 
 
+THREAD, ON_WIRE, NEW_THREAD = (
+    replace(each, client_id=f"s-StreamThread-{n}-consumer", member_id=f"u{n}")
+    for n, each in ((1, LOG), (1, ADDRESS), (2, LOG))
+)
+HELD_END = [
+    seen(1.0, THREAD),
+    raised(1, 10.0, ON_WIRE, source=WIRE),
+    signal(SignalKind.SYNC, 10.4, THREAD, generation=5),
+    seen(10.5, NEW_THREAD),
+]
+HELD_CAUSE = [*HELD_END, raised(2, 10.6, NEW_THREAD)]
+
 # for each rule: the signals before, the signal that it decides, the verdicts passed over
 HISTORIES: list[tuple[list[Signal], Signal, Container[Verdict]]] = [
     (AWAITED, raised(2, 10.0, NEW_AT_BROKER, source=BROKER), ()),
     ([LOG_SEEN, WIRE_LEFT], signal(SignalKind.NOTE, 15.1, ADDRESS, source=WIRE), ()),
     ([LOG_SEEN, WIRE_LEFT], signal(SignalKind.NOTE, 12.0, ADDRESS, source=WIRE), ()),
+    (HELD_CAUSE, signal(SignalKind.JOIN, 10.7, NEW_THREAD), ()),
     ([LOG_SEEN], signal(SignalKind.NOTE, 10.0, LOG), ()),
     ([LOG_SEEN, seen(2.0, SECOND_ID)], raised(3, 10.0, AT_BROKER, source=BROKER), ()),
     ([LOG_SEEN], signal(SignalKind.FAIL, 10.0, AT_BROKER, source=BROKER), ()),
     ([LOG_SEEN, raised(1, 9.0, LOG), WIRE_LEFT], raised(6, 12.1, LOG), ()),
     ([LOG_SEEN, raised(1, 9.0, LOG), WIRE_LEFT], wire_raised(12.1), ()),
+    (HELD_END, raised(2, 10.6, NEW_THREAD), ()),
     ([LOG_SEEN], WIRE_LEFT, ()),
     ([LOG_SEEN], end(12.0, 5, BROKER), ()),
     ([LOG_SEEN, wire_raised(10.0)], signal(SignalKind.SYNC, 10.1, LOG), ()),
@@ -78,15 +92,21 @@ HISTORIES: list[tuple[list[Signal], Signal, Container[Verdict]]] = [
 ]
 
 
-def member_after(signals: list[Signal]) -> Consumer:
+def members_after(signals: list[Signal]) -> list[Consumer]:
     tracker = Tracker(StatusConfig())
     run(tracker, *signals)
-    return tracker.state().consumers[-1]
+    return tracker.state().consumers
+
+
+def member_after(signals: list[Signal]) -> Consumer:
+    return members_after(signals)[-1]
 
 
 def case_of(number: int) -> tuple[Case, Container[Verdict]]:
     before, event, passed_over = HISTORIES[number]
-    return Case(member_after(before), event, TRAITS[event.source]), passed_over
+    *others, member = members_after(before)
+    siblings = [each for each in others if member.instance and each.instance == member.instance]
+    return Case(member, event, TRAITS[event.source], siblings), passed_over
 
 
 @pytest.mark.parametrize("number", range(len(RULES)))
@@ -102,7 +122,7 @@ def test_each_rule_decides_a_history(number: int) -> None:
     )
 
     assert next(applicable) == number
-    assert judge(*case, passed_over) == RULES[number].decision
+    assert judge(*case[:3], passed_over, case.siblings) == RULES[number].decision
 
 
 @pytest.mark.parametrize("number", range(len(RULES)))
@@ -110,7 +130,7 @@ def test_judging_changes_nothing(number: int) -> None:
     case, passed_over = case_of(number)
     before = msgspec.json.encode(case.consumer)
 
-    judge(*case, passed_over)
+    judge(*case[:3], passed_over, case.siblings)
 
     assert msgspec.json.encode(case.consumer) == before
 
