@@ -279,8 +279,8 @@ def _explain(
     is_rebalance, is_end = _is_rebalance(round_, group), _is_end_of_group(round_, group)
     rejoin = find_rejoin(round_, group.failures) if group.failures else None
     seen = find_seen_trigger(round_) or rejoin
-    is_next = min(round_.generations, default=0) in {1, group.generation + 1}
     absent = _find_absent(round_, group, heard) if is_rebalance else []
+    is_next = _is_next(round_, group, absent)
     absent = _leave_out_unseen(absent, round_, group, witnesses, is_next=is_next)
     if is_rebalance and seen is None and round_.group_type == "share":
         absent = _find_silent(round_, group)
@@ -313,6 +313,17 @@ def _explain(
     if episode.departures:
         group.staying[round_.id] = [member for member, _ in group.present.values()]
     return episode
+
+
+def _is_next(round_: RebalanceSegments, group: _Group, absent: Sequence[MemberRef]) -> bool:
+    """Check that the generation before is known.
+
+    A classic group whose members are all gone has counted a generation for that, too:
+    https://github.com/apache/kafka/blob/4.1.0/group-coordinator/src/main/java/org/apache/kafka/coordinator/group/classic/ClassicGroup.java
+    """
+    first = min(round_.generations, default=0)
+    was_empty = {member.key for member in absent} >= group.present.keys()
+    return first in {1, group.generation + 1} or (was_empty and first == group.generation + 2)
 
 
 def _find_unsynced(round_: RebalanceSegments, group: _Group) -> list[Join]:

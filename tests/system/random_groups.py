@@ -82,6 +82,8 @@ class Family(NamedTuple):
     """Each start takes one of them."""
     has_outages: bool = False
     """The network of some hangs, and the broker restarts."""
+    brokers: int = 1
+    """With several of them, they stop and die in turn, and groups move between coordinators."""
 
 
 FAMILIES = (
@@ -100,6 +102,12 @@ FAMILIES = (
     Family("kip1071", "4.2.0 4.3.0 4.4.0", _KIP1071, "streams"),
     Family("connect", "2.5.1 2.8.2 3.3.2 3.9.1 4.1.1 4.3.0", {}, "connect"),
 )
+MOVING = (
+    Family("moving", _JAVA, {_ASSIGNOR: _RANGE}, others=_OTHERS, brokers=3),
+    Family("moving-cooperative", _SINCE_2_4, {_ASSIGNOR: _COOPERATIVE}, brokers=3),
+    Family("moving-kip848", _SINCE_3_9, _KIP848, "consumer", brokers=3),
+)
+"""Groups of three brokers, in a lab of their own (`--moving`)."""
 
 
 class Step(NamedTuple):
@@ -236,9 +244,10 @@ class RandomGroup:
         self.take.lab.admin.send(f"remove-members {self.take.group}")
 
     def _bounce(self) -> None:
-        broker = self.take.lab.cluster.brokers[0]
-        broker.stop()
-        time.sleep(self.chance.choice((0.5, 4.0)))
+        broker = self.chance.choice(self.take.lab.cluster.brokers)
+        is_alone = self.family.brokers == 1
+        broker.stop() if is_alone or self.chance.random() < 0.5 else broker.kill()
+        time.sleep(self.chance.choice((0.5, 4.0) if is_alone else (4.0, 12.0)))
         broker.restart()
 
     def _inject(self) -> None:
@@ -251,6 +260,8 @@ class RandomGroup:
         found += [("delete", "")] if self.family.protocol in _FAULTS else []
         if self.family.protocol == "connect":
             found += [("drop" if self.connectors > 1 else "add", "")] * 3
+        if self.family.brokers > 1:
+            found += [("bounce", "")] * 4
         if self.family.has_outages:
             turns = [each.action for each in self.steps if each.action in {"hold", "release"}]
             found += [("release" if turns[-1:] == ["hold"] else "hold", "")] * 3 + [("bounce", "")]
@@ -277,7 +288,8 @@ class RandomGroup:
 
     def _is_remote(self, member: str) -> bool:
         """Whether the proxy with errors stands before the member."""
-        return self.family.protocol in _FAULTS and member in {"m2", "m4"}
+        has_faults = self.family.protocol in _FAULTS and self.family.brokers == 1
+        return has_faults and member in {"m2", "m4"}
 
     def _start(self, member: str) -> None:
         before = self.ending.pop(member, None)
@@ -419,9 +431,9 @@ def _record(lab: Lab, folder: Path, family: Family, seed: int, steps: int) -> No
     group.choose_versions()
     lab.admin.do(f"create-topic {take.topic} 4")
     lab.admin.do(f"create-topic {take.topic}-b 2")
-    broker = lab.cluster.brokers[0]
-    skipped = broker.log.stat().st_size
-    ports = f"tcp port {broker.node.port} or tcp port {lab.proxy.port}"
+    skipped = {broker.log: broker.log.stat().st_size for broker in lab.cluster.brokers}
+    numbers = [lab.proxy.port, *(broker.node.port for broker in lab.cluster.brokers)]
+    ports = " or ".join(f"tcp port {number}" for number in numbers)
     flags = ("-i", "lo", "-s", "0", "-U", "-B", "32768")
     dump: list[str | Path] = ["tcpdump", *flags, "-w", part / "wire.pcap", ports]
     with subprocess.Popen(dump, stderr=subprocess.DEVNULL) as capture:
@@ -432,9 +444,8 @@ def _record(lab: Lab, folder: Path, family: Family, seed: int, steps: int) -> No
             for client in take.started:
                 client.kill()
             capture.terminate()
-    with broker.log.open("rb") as log:
-        log.seek(skipped)
-        (part / "server.log").write_bytes(log.read())
+    for number, (path, size) in enumerate(skipped.items()):
+        (part / f"server{number or ''}.log").write_bytes(path.read_bytes()[size:])
     _print(group, part)
 
 
@@ -449,7 +460,7 @@ def _print(group: RandomGroup, part: Path) -> None:
         "pcap": [wire],
         "logs,pcap": [*logs, wire],
         "logs": logs,
-        "broker_log": [part / "server.log"],
+        "broker_log": sorted(part.glob("server*.log")),
     }
     names = read_names(wire)
     found = {
@@ -468,15 +479,19 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=20.0, help="no group begins later")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first group")
     parser.add_argument("--steps", type=int, default=9, help="random steps of each group")
-    names = [family.name for family in FAMILIES]
+    parser.add_argument("--moving", action="store_true", help="three brokers that stop and die")
+    names = [family.name for family in (*FAMILIES, *MOVING)]
     parser.add_argument("--family", action="append", choices=names, help="one of these alone")
     parser.add_argument("--keep", type=Path, help="a folder for the recordings")
     arguments = parser.parse_args()
-    families = [each for each in FAMILIES if each.name in (arguments.family or names)]
+    kinds = MOVING if arguments.moving else FAMILIES
+    families = [each for each in kinds if each.name in (arguments.family or names)]
+    if not families:
+        parser.error("that family is of the other lab: with or without --moving")
     until = time.monotonic() + 60.0 * arguments.minutes
     with tempfile.TemporaryDirectory(prefix="random-groups-") as name:
         folder = Path(name)
-        with hurried_lab(folder / "lab", default_cache()) as lab:
+        with hurried_lab(folder / "lab", default_cache(), families[0].brokers) as lab:
             warm(lab, folder / "warm")
             seed = arguments.seed
             while time.monotonic() < until:

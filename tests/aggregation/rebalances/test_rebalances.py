@@ -279,6 +279,16 @@ class TestInference:
 
         assert story(found) == [(Certainty.INFERRED, "d", Status.NEW_MEMBER)]
 
+    @pytest.mark.parametrize("ends", [[], [left(100.0, each) for each in (A, B, C)]])
+    def test_join_of_a_group_that_was_empty_names_who_joined(self, ends: list[Signal]) -> None:
+        """A coordinator counts a generation, too, where its last member goes."""
+        d = replace(A, client_id="d", origin="d", group_instance_id="i-d")
+        join = [signal(SignalKind.JOIN, 130.0, d), signal(SignalKind.SYNC, 130.5, d, generation=3)]
+
+        *_, found = episodes(*ends, *join)
+
+        assert story([found]) == [(Certainty.INFERRED, "d", Status.NEW_MEMBER)]
+
     @pytest.mark.parametrize(("generations", "rebalances"), [(2, 1), (3, 3), (20, 20)])
     def test_loop_of_joins_without_a_cause_is_no_follow_up(
         self, generations: int, rebalances: int

@@ -76,11 +76,20 @@ def main() -> None:
 
 
 @contextmanager
-def hurried_lab(folder: Path, cache: Path) -> Iterator[Lab]:
-    """Open a lab with short sessions and quick heartbeats for all types of groups."""
+def hurried_lab(folder: Path, cache: Path, brokers: int = 1) -> Iterator[Lab]:
+    """Open a lab with short sessions and quick heartbeats for all types of groups.
+
+    The proxy with errors stands before the first broker alone.
+    """
     with (
         FaultProxy() as proxy,
-        Cluster(folder, cache, proxy_port=proxy.port, extra=lambda _: _HURRIED) as cluster,
+        Cluster(
+            folder,
+            cache,
+            brokers=brokers,
+            proxy_port=proxy.port if brokers == 1 else None,
+            extra=lambda _: _HURRIED,
+        ) as cluster,
         Clients(cluster.bootstrap, folder / "admin", cache) as operators,
     ):
         proxy.upstream = cluster.brokers[0].node.proxied_port
