@@ -76,7 +76,7 @@ class GroupHistory:
     restarts: RestartHistory = field(init=False)
 
     def __post_init__(self, stops: Sequence[Stop]) -> None:
-        self.restarts = RestartHistory(self._merge, self._part, stops)
+        self.restarts = RestartHistory(stops)
 
     def add(self, rebalance: ExplainedRebalance) -> None:
         """Add the next rebalance to the incident that it follows from."""
@@ -471,7 +471,7 @@ class GroupHistory:
                 self._add_departure(draft.whole, departure)  # the one before can have merged it
         if draft.whole.kind is IncidentKind.MEMBER_JOINED:  # with the departures: of their places
             for member, at in restarted:
-                self.restarts.add_restart(draft.whole, member, at)
+                self.restarts.add_restart(draft.whole, member, at, self._merge)
 
     def _add_departure(self, draft: Draft, departure: MemberDeparture) -> None:
         if departure.how is DepartureMode.EXPIRED:
@@ -488,7 +488,7 @@ class GroupHistory:
                 is_closed=departure.closed_at is not None,
             )
             self.members.add_away(away)
-        self.restarts.find_loop(departure.member, departure.at)
+        self.restarts.find_loop(departure.member, departure.at, self._merge, self._part)
 
     def _bring_back_at_once(self, rebalance: ExplainedRebalance) -> None:
         """Note the members that came back without a cause, or within the rebalance they left in.
@@ -529,7 +529,7 @@ class GroupHistory:
             IncidentKind.SESSION_EXPIRED,
             *RESTARTS,
         }:
-            self.restarts.add_restart(away.draft, away.member, away.at)
+            self.restarts.add_restart(away.draft, away.member, away.at, self._merge)
 
     def _note_surges(self, roots: Iterable[Cause], draft: Draft) -> None:
         """Link a member that leaves with the successor that came shortly before."""
@@ -569,7 +569,7 @@ class GroupHistory:
             each.members.pop(successor)
             if not each.members:
                 self._merge(draft, each)
-        self.restarts.add_restart(draft, cause.member, at)
+        self.restarts.add_restart(draft, cause.member, at, self._merge)
 
     def _merge_stop(self) -> None:
         """Merge the leaves of a group without members since its last arrival: they are one stop."""

@@ -30,14 +30,20 @@ class Stop(NamedTuple):
     until: float
 
 
+Merge = Callable[[Draft, Draft], None]
+"""Merges two incidents: the first absorbs the other."""
+Part = Callable[[Draft, tuple[str, ...]], Draft]
+"""Splits an incident, and returns the part of one place; itself if it has no other place."""
+
+
 @dataclass(slots=True)
 class RestartHistory:
-    """Departures of a group's processes by place, and the latest rollout and crash loop."""
+    """Departures of a group's processes by place, and the latest rollout and crash loop.
 
-    merge: Callable[[Draft, Draft], None]
-    """Merge two incidents: the first absorbs the other."""
-    part: Callable[[Draft, tuple[str, ...]], Draft]
-    """Split an incident, and return the part of one place; itself if it has no other place."""
+    Its owner merges and splits incidents, and is an argument: a stored method would be a cycle,
+    and the whole analysis would be in memory until the next full collection.
+    """
+
     stops: Sequence[Stop] = ()
     """Spans in which its last members left, in order and apart."""
     steps: dict[tuple[str, ...], list[tuple[float, Draft]]] = field(
@@ -75,7 +81,7 @@ class RestartHistory:
         self.steps[place] = [step for step in self.steps[place] if step[0] != at]
         self.gone_places.discard(place)
 
-    def add_restart(self, draft: Draft, member: MemberRef, at: float) -> None:
+    def add_restart(self, draft: Draft, member: MemberRef, at: float, merge: Merge) -> None:
         """Raise an incident to a restart, and to a rollout with the one before."""
         if draft.kind is IncidentKind.CRASH_LOOP:
             return  # a rollout beside it goes on
@@ -90,7 +96,7 @@ class RestartHistory:
         is_near = at <= before.last_step_at + RESTART_S
         is_again = not places.isdisjoint(place_key(each) for each in draft.members)
         if is_near and (before.kind is IncidentKind.ROLLOUT or not is_again):
-            self.merge(before, draft)
+            merge(before, draft)
             self.latest = before
         self._rise_to_rollout(self.latest)
 
@@ -106,7 +112,7 @@ class RestartHistory:
             draft.kind = IncidentKind.ROLLOUT
             draft.add_members(back)
 
-    def find_loop(self, member: MemberRef, at: float) -> None:
+    def find_loop(self, member: MemberRef, at: float, merge: Merge, part: Part) -> None:
         """Merge the incidents of one place into a crash loop, from the third departure on."""
         place = place_key(member)
         recent = [(when, draft) for when, draft in self.steps[place] if when >= at - RESTART_S]
@@ -114,7 +120,7 @@ class RestartHistory:
         if len({round(when, 3) for when, _ in recent}) < LOOP_COUNT:
             return
         drafts = [
-            self.part(draft, place) if draft.kind is IncidentKind.ROLLOUT else draft
+            part(draft, place) if draft.kind is IncidentKind.ROLLOUT else draft
             for draft in dict.fromkeys(draft for _, draft in recent)
             if _is_of_place(draft, place)
         ]
@@ -122,14 +128,14 @@ class RestartHistory:
             return
         first = drafts[0]
         for other in drafts[1:]:
-            self.merge(first, other)
+            merge(first, other)
         if first.kind is not IncidentKind.CRASH_LOOP:
             first.members.clear()  # those that came and went once only are no part of the loop
         first.kind = IncidentKind.CRASH_LOOP
         first.add_members([member])
         before, self.loop = self.loop, first
         if before is not None and at <= before.last_step_at + RESTART_S:
-            self.merge(before, first)
+            merge(before, first)
             self.loop = before
 
     def replace_step(self, place: tuple[str, ...], other: Draft, first: Draft) -> None:

@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import pytest
 
 from agent.runtime.memory_limit import MemoryLimit, release_free_memory, resident_bytes
@@ -95,3 +98,20 @@ def test_a_process_knows_what_it_has() -> None:
 
     assert resident_bytes() - before > 48 * MIB
     assert len(held) == 64 * MIB
+
+
+def test_cycles_that_are_released_are_freed() -> None:
+    class Node:
+        def __init__(self) -> None:
+            self.own = self
+
+    gc.disable()
+    try:
+        freed = weakref.ref(Node())
+        assert freed() is not None
+
+        release_free_memory()
+
+        assert freed() is None
+    finally:
+        gc.enable()
