@@ -1659,6 +1659,23 @@ class TestKinds:
         assert kinds(found) == [(K.METADATA_CHANGED, [])]
         assert went(found[0]) == [("a", DepartureMode.LEFT, False)]
 
+    def test_removal_by_an_admin_while_a_new_member_takes_the_partitions(self) -> None:
+        """The removed member learns it a second later, when the join has ended."""
+        a, b, d = (replace(A, client_id=c, origin=c, group_type="consumer") for c in "abd")
+        start = round_of(1, 0.0, a, b, causes={"a": NEW, "b": NEW})
+        owned = [reads(1.0, a, "t-0"), reads(1.0, b, "t-1")]
+        came = round_of(2, 100.0, d, causes={"d": NEW})
+        note = signal(SignalKind.NOTE, 100.1, a, reason="bad host", source=SourceKind.WIRE)
+        note = replace(note, by='{"client_id":"admin-1","host":"ops"}')
+        back = round_of(3, 101.0, a, causes={"a": (3, "heartbeat answered UNKNOWN_MEMBER_ID")})
+        moved = [reads(100.4, d, "t-0"), reads(101.1, a), reads(101.6, a, "t-0")]
+        given = [reads(101.5, d)]
+
+        found = analyze(records(*start, *owned, *came, note, *back, *moved, *given)).incidents[1:]
+
+        assert kinds(found) == [(K.MEMBER_JOINED, ["d"]), (K.REMOVED_BY_ADMIN, ["a"])]
+        assert [went(each) for each in found] == [[], [("a", DepartureMode.REMOVED, True)]]
+
     def test_removal_of_an_instance_that_only_the_admin_names(self) -> None:
         """Its connection alone was seen; the victim's log names the client."""
         by = '{"client_id":"admin-1","host":"ops"}'
