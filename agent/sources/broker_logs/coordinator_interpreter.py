@@ -194,7 +194,7 @@ class CoordinatorInterpreter:
     def _read(self, group: CoordinatorGroup, event: LogEvent, at: float) -> list[Signal]:
         ids = [
             member_id
-            for member_id in _list_member_ids(event)
+            for member_id in _list_member_ids(group, event)
             if not _is_duplicate_leave(group, member_id, event)
         ]
         if "patterns" in event.captures:
@@ -378,8 +378,10 @@ def _reports_departure(event: LogEvent) -> bool:
     return is_removal or event.rule.action in {Action.LEAVE, Action.FAIL}
 
 
-def _list_member_ids(event: LogEvent) -> list[str]:
+def _list_member_ids(group: CoordinatorGroup, event: LogEvent) -> list[str]:
     seen = event.captures
+    if "member_id" not in seen and "instance_id" in seen:
+        return [group.find_member_id(seen["instance_id"])]
     if "member_ids" in seen:
         return [member_id for member_id in seen["member_ids"].split(", ") if member_id]
     return [seen["member_id"]] if "member_id" in seen else []

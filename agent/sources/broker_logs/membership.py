@@ -85,6 +85,15 @@ class CoordinatorGroup:
         """Check that a member of the group has this instance id."""
         return any(p.member.group_instance_id == instance_id for p in self.parties.values())
 
+    def find_member_id(self, instance_id: str) -> str:
+        """Return the id of a static member; its instance id if the member is not known."""
+        found = (
+            member_id
+            for member_id, party in self.parties.items()
+            if party.member.group_instance_id == instance_id
+        )
+        return next(found, instance_id)
+
     def describe_refused(self, member_id: str, instance_id: str) -> Member:
         """Return a process that is no member, though its instance id is a member's."""
         return Member(

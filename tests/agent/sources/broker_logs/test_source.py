@@ -261,6 +261,20 @@ def test_an_admins_words_are_no_six(broker: Broker) -> None:
     assert {signal.reason for signal in got} == {"ops: bad host"}
 
 
+def test_an_admin_may_name_a_static_member_by_its_instance_id_alone(broker: Broker) -> None:
+    broker.prints("Static member with groupInstanceId=i1 and unknown member id joins group g in "
+                  "Stable state. Created a new member id i1-x for this member and added to the "
+                  "group.")  # fmt: skip
+
+    got = broker.prints(
+        "[Group g] Static member  with instance id i1 has left group through explicit `LeaveGroup` "
+        "request; client reason: ops: bad host"
+    )
+
+    assert _got(got) == [("note", "i1", 0), ("raise", "i1", 3)]
+    assert {signal.member.member_id for signal in got} == {"i1-x"}
+
+
 @pytest.mark.parametrize("words", ["the consumer is being closed", "not provided"])
 def test_two_lines_about_one_leave_count_once(broker: Broker, words: str) -> None:
     member_id = f"m1-{_UUID.format(1)}"
