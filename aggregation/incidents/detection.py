@@ -37,7 +37,7 @@ from aggregation.incidents.static_leaves import find_static_leave
 from aggregation.incidents.waiting import find_vain_wait, find_waits
 from aggregation.rebalances.departures import STOP_S, Departure, DepartureKind
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
-from aggregation.rebalances.root_cause import Certainty
+from aggregation.rebalances.root_cause import Certainty, may_have_waited
 from aggregation.rebalances.segments import MemberRef, is_inferred_leave
 from metrics.model.sample import Outcome
 from metrics.model.status import RebalanceStatus
@@ -326,6 +326,14 @@ class GroupHistory:
 
     def _find_roots(self, rebalance: ExplainedRebalance, causes: list[Cause]) -> list[Cause]:
         """Return the causes that can have begun a rebalance: none is later than its effect."""
+        until = self._find_effects(rebalance) + EFFECT_SLACK_S
+        if all(cause.at > until or cause.kind.is_follow_up for cause in causes):
+            new = self.members.infer_joins(rebalance, None) if self.members.present else []
+            causes = sorted([*new, *causes], key=lambda cause: cause.at)
+        return causes if any(cause.at <= until for cause in causes[:1]) else []
+
+    def _find_effects(self, rebalance: ExplainedRebalance) -> float:
+        """Return when the first member was asked to join (Unix seconds); infinity: none was."""
         is_classic = rebalance.round.group_type == "classic"
         effects = [
             step.at
@@ -337,11 +345,7 @@ class GroupHistory:
         # a member that missed the end of the last round learned of this round during the last one
         last_end = self._last_end()
         own = [at for at in effects if at >= last_end] or effects
-        until = min(own, default=float("inf")) + EFFECT_SLACK_S
-        if all(cause.at > until or cause.kind.is_follow_up for cause in causes):
-            new = self.members.infer_joins(rebalance, None) if self.members.present else []
-            causes = sorted([*new, *causes], key=lambda cause: cause.at)
-        return causes if any(cause.at <= until for cause in causes[:1]) else []
+        return min(own, default=float("inf"))
 
     def _last_end(self) -> float:
         """Return the end of the group's last rebalance (Unix seconds)."""
@@ -358,7 +362,8 @@ class GroupHistory:
         last = self.drafts[-1] if self.drafts else None
         earliest = min([*roots, *returns], key=lambda cause: cause.at, default=None)
         if earliest in returns:
-            return returns[earliest].draft
+            is_later = self._is_within(earliest, rebalance)
+            return None if is_later else returns[earliest].draft
         if earliest is None or last is None:
             return None
         if is_follow_up(last, earliest, rebalance.round.ended_at, self.attributes):
@@ -369,6 +374,13 @@ class GroupHistory:
             last.add_members(cause.member for cause in roots)
             return last
         return None
+
+    def _is_within(self, back: Cause, rebalance: ExplainedRebalance) -> bool:
+        """Check for a return within a classic rebalance that another member's expiry began."""
+        is_expiry = bool(rebalance.absent) and not may_have_waited(rebalance.round)
+        is_classic = rebalance.round.group_type == "classic"
+        is_later = back.at > self._find_effects(rebalance) + EFFECT_SLACK_S
+        return is_classic and is_expiry and is_later
 
     def _find_unnamed(self, rebalance: ExplainedRebalance, *, is_more: bool) -> Draft | None:
         """Return the incident that a rebalance without a root belongs to; None: it begins one.

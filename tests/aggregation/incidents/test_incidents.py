@@ -1659,6 +1659,20 @@ class TestKinds:
         assert kinds(found) == [(K.METADATA_CHANGED, [])]
         assert went(found[0]) == [("a", DepartureMode.LEFT, False)]
 
+    def test_return_within_a_rebalance_that_another_expiry_began(self) -> None:
+        """The one that stays is late; meanwhile, the one that expired before comes back."""
+        away = round_of(2, 50.0, A, B)
+        asked = raised(1, 100.0, A), signal(SignalKind.JOIN, 105.0, A)
+        back = raised(3, 103.0, C, reason="unknown"), signal(SignalKind.JOIN, 103.1, C)
+        synced = [signal(SignalKind.SYNC, 105.1, each, generation=3) for each in (A, C)]
+
+        found = incidents(*away, *asked, *back, *synced)
+
+        assert kinds(found) == [(K.SESSION_EXPIRED, ["c"]), (K.SESSION_EXPIRED, ["b"])]
+        expired = DepartureMode.EXPIRED
+        assert [went(each) for each in found] == [[("c", expired, True)], [("b", expired, False)]]
+        assert [len(each.rebalances) for each in found] == [1, 1]
+
     def test_removal_by_an_admin_while_a_new_member_takes_the_partitions(self) -> None:
         """The removed member learns it a second later, when the join has ended."""
         a, b, d = (replace(A, client_id=c, origin=c, group_type="consumer") for c in "abd")
