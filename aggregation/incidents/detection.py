@@ -50,6 +50,7 @@ EFFECT_SLACK_S = 1.0
 CLOCKS_S = 2.0
 """Clocks of two hosts differ by less."""
 CLOSED = "closed without leaving the group"
+LATE_RETURN = "it joined again, long after it had been dropped"
 
 _MODES = {
     DepartureKind.LEFT: DepartureMode.LEFT,
@@ -94,6 +95,7 @@ class GroupHistory:
         causes = [cause for cause in causes if cause not in rejoins]
         self._note_expiry(rebalance, causes)
         self._forget_earlier_drops(rebalance, causes)
+        causes = self._name_late_returns(rebalance, causes)
         late = self._note_leave(causes) or self._note_drop(causes)
         causes = [cause for cause in causes if cause is not late]
         if self._is_of_removed_alone(rebalance, causes):
@@ -254,6 +256,38 @@ class GroupHistory:
                 continue
             if cause.kind is IncidentKind.POLL_TIMEOUT and cause.at > away.at + CLOCKS_S:
                 del self.members.away[key]
+
+    def _name_late_returns(self, rebalance: ExplainedRebalance, causes: list[Cause]) -> list[Cause]:
+        """Return the causes; a member dropped more than `RETURN_S` before joins as any other.
+
+        Its status is that of the drop until then, but it is not dropped again. Where no source
+        shows the time of its join, and nobody else began the rebalance, it was the first.
+        """
+        exits = {segment.member.key for segment in rebalance.round.consumers if segment.is_exit}
+        late = {
+            cause
+            for cause in causes
+            if self._is_late_return(cause) and cause.member.key not in exits
+        }
+        first_at = rebalance.round.started_at if len(late) == len(causes) else float("inf")
+        return [
+            replace(
+                cause,
+                kind=IncidentKind.MEMBER_JOINED,
+                at=min(cause.at, first_at),
+                reason=LATE_RETURN,
+                certainty=Certainty.INFERRED,
+            )
+            if cause in late
+            else cause
+            for cause in causes
+        ]
+
+    def _is_late_return(self, cause: Cause) -> bool:
+        away = self.members.away.get(cause.member.key)
+        is_dropped = away is not None and away.how is DepartureMode.DROPPED
+        is_late = away is not None and cause.at > away.at + RETURN_S
+        return is_dropped and is_late and cause.kind is IncidentKind.POLL_TIMEOUT
 
     def _is_of_removed_alone(self, rebalance: ExplainedRebalance, causes: Sequence[Cause]) -> bool:
         """Check for leaves of expired members alone: nobody rebalances for them a second time."""

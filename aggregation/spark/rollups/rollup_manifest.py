@@ -37,7 +37,7 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Records in the tables that a final batch does not count."""
 
 
-LAYOUT = 18
+LAYOUT = 19
 """Since 1 there are incidents, planned and unplanned apart; since 2 what no setting saves.
 
 Since 3 a member that several agents see counts once, times of wrong clocks are corrected, and a
@@ -64,7 +64,8 @@ reading at their revoke callback, the share of an application has the rebalances
 observed time is known, and days on which only a group's agents are silent are as days without a
 record. Since 18 a return that no log explains begins a rebalance, a member did not expire before
 its last assignment, a stop begins behind the last return, and an episode whose agent fell silent
-waits a day for its end, whoever else writes.
+waits a day for its end, whoever else writes. Since 19 a member that is back long after its drop is
+not dropped again.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

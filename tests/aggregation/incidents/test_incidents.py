@@ -11,7 +11,7 @@ from aggregation.incidents.incidents import analyze, recent
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
 from aggregation.incidents.recommendations import recommend
 from aggregation.incidents.settings import ClientKind
-from aggregation.rebalances.rebalances import explain_rebalances
+from aggregation.rebalances.rebalances import RETURN_S, explain_rebalances
 from aggregation.rebalances.root_cause import Certainty
 from metrics.model.sample import (
     NO_REASON_BACK,
@@ -441,6 +441,21 @@ class TestKinds:
         assert (out.is_ongoing, over.is_ongoing) == (True, False)
         assert [m.client_id for m in out.members_out] == ["a"]
         assert went(over) == [("a", DepartureMode.DROPPED, True)]
+
+    @pytest.mark.parametrize("out_s", [30.0, 7_200.0])
+    def test_member_that_is_back_is_not_dropped_again(self, out_s: float) -> None:
+        """Within an hour its return is part of the drop; later it joins as any other does."""
+        dropped = raised(5, 100.0, A, reason="poll interval expired")
+        at = 101.0 + out_s
+        back = [signal(SignalKind.SYNC, at + 0.6, A, generation=3)]
+
+        drop, *joins = incidents(
+            dropped, *round_of(2, 101.0, B, C), *back, *round_of(3, at + 0.1, B, C)
+        )
+
+        assert kinds([drop]) == [(K.POLL_TIMEOUT, ["a"])]
+        assert went(drop) == [("a", DepartureMode.DROPPED, True)]
+        assert kinds(joins) == ([(K.MEMBER_JOINED, ["a"])] if out_s > RETURN_S else [])
 
     def test_next_drop_of_a_muted_member_is_an_incident_of_its_own(self) -> None:
         """Its log shows drops alone, so its return was not seen."""
