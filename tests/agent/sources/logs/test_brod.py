@@ -106,3 +106,37 @@ def test_two_processes_of_a_node_stay_apart() -> None:
     assert sorted(got(read(legacy([text.replace("0.126", "0.9") for text in both])))) == sorted(
         WANTED * 2
     )
+
+
+@pytest.mark.parametrize(
+    ("error", "wanted"),
+    [("unknown_member_id", "3"), ("illegal_generation", "4"), ("rebalance_in_progress", "1")],
+)
+@pytest.mark.parametrize("colon", ["", ":"])
+@pytest.mark.parametrize(
+    "joint", ["\n{}\n", ", {}, ", "{}\n"], ids=["three lines", "single_line", "a wrapped copy"]
+)
+def test_refused_join_shows_its_code_before_the_member_joins_again(
+    joint: str, error: str, colon: str, wanted: str
+) -> None:
+    head = HEAD.format("<0.126.0>", 7)
+    failed = joint.format("failed to join group")
+    log = (
+        f"2026-11-27 11:03:05.000 [info] {head}{failed}reason: {colon}{error}\n"
+        f"2026-11-27 11:03:06.000 [info] {head}\nre-joining group, reason:{colon}{error}\n"
+        f"2026-11-27 11:03:07.000 [info] {head}\nassignments received:\n"
+    )
+
+    found = read(log)
+
+    assert got(found) == [wanted, wanted, "sync"]
+    assert [round(each.at) % 60 for each in found] == [5, 6, 7]
+
+
+def test_join_that_failed_for_no_reason_of_the_coordinator_has_no_code() -> None:
+    head = HEAD.format("<0.126.0>", 7)
+
+    found = read(f"2026-11-27 11:03:05.000 [info] {head}\nfailed to join group\nreason: timeout\n")
+
+    assert "3" not in got(found)
+    assert not {each for each in got(found) if each.isdigit()}
