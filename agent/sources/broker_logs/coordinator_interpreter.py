@@ -93,11 +93,18 @@ class CoordinatorInterpreter:
     """Group types with assignment states of members in this log."""
     eviction_count: int = 0
     """Members that were forgotten because there were too many, or too many groups."""
+    has_shown: bool = False
+    """Whether a line of this log has named a member."""
     _known: int = 0
     """Members in all groups."""
 
     def take(self, event: LogEvent, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return its signals."""
+        out = self._take(event, at)
+        self.has_shown = self.has_shown or bool(out)
+        return out
+
+    def _take(self, event: LogEvent, at: float) -> list[Signal]:
         self._expire_dropped(at)
         if event.rule.action is Action.REFUSE:
             return self._refuse(event, at)

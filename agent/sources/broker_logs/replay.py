@@ -96,6 +96,13 @@ def _read_lines(
 def _diagnose(sample: bytes, parser: LineParser) -> Iterator[str]:
     if not parser.counts.events:
         yield f"{_UNKNOWN}; it looks like {_describe(sample)}"
+    elif (
+        isinstance(reading := parser.interpreter, CoordinatorInterpreter) and not reading.has_shown
+    ):
+        yield (
+            f"{parser.counts.events} lines of a group coordinator were read, and no member came of "
+            "them: none names one"
+        )
     yield from find_time_faults(parser.counts)
     yield from find_width_faults(sample)
     yield from find_archive_faults(sample)

@@ -182,6 +182,11 @@ _PATTERNS = {
         r"(?:CreateTime|LogAppendTime):(?P<time>\d{13})\t(?:(?:Partition|Offset):\d{1,19}\t){0,2}",
     ),
     "a quotation, journalctl -o json-sse": (r"(?:(?:> ?){1,4}|data: (?=\{))(?=\S)",),
+    "a time, or a mark of Markdown, before librdkafka's own time": (
+        r"(?:`{1,3}|\[?(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\s|\[\]]{0,16})\]?",
+        r"\s?\|?\s{0,4})",
+        r"(?=(?:%\d\|)?\d{10}\.\d{3}\|[A-Z_]{2,32}\|)",
+    ),
     "dapr run": (r"== APP(?: - (?P<name>[\w.-]{1,128}))? == (?=\S)",),
     "podman-compose logs": (r"\[(?P<name>[A-Za-z][\w.-]{0,252})\]\s{0,64}\| ?",),
     "Scalingo's logs": (
@@ -261,7 +266,7 @@ _PATTERNS = {
 }
 _PREFIXES = tuple(re.compile("".join(parts), re.ASCII) for parts in _PATTERNS.values())
 _DATED = re.compile(
-    r"\d{4}[-/.]\d\d[-/.]\d\d(?: \d\d:\d\d:\d\d[.,]\d+ (?![|\s{+-])"
+    r"\d{4}[-/.]\d\d[-/.]\d\d(?: \d\d:\d\d:\d\d[.,]\d+ (?![|\s{+-]|(?:%\d\|)?\d{10}\.)"
     rf"|T\d\d:\d\d:\d\d[^\s\[\]]{{0,24}} {{1,4}}"
     rf"(?:{_LEVEL} |\[[a-z](?![\w./-]{{0,252}}\]:? {_STAMP})))"
 )

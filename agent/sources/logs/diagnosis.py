@@ -150,6 +150,13 @@ _MARKS = (
         ),
         f"Kafka's Java client, muted or of another kind: set the logger {_JAVA} to INFO",
     ),
+    (
+        rb"\bkafka\.consumer\.Zookeeper|\bZookeeperConsumerConnector\b",
+        (
+            "Kafka's old consumer, whose group is in ZooKeeper and has no coordinator: nothing "
+            "here sees it"
+        ),
+    ),
     (_BARE_JAVA, f"Kafka's Java client in lines without their {_BRACKET}: keep it"),
     (_TELEGRAF, f"Telegraf, whose client sarama logs no rebalance: {_WIRE}"),
     (_KAFKA_NODE, f"kafka-node, whose log shows no member of its group: {_WIRE}"),
@@ -167,11 +174,16 @@ _MARKS = (
         (
             rb"\[(?:1[4-6]|2[257])\] (?:[A-Z][a-z]* ){1,5}?(?:[A-Z][A-Za-z]*): the "
             rb"|Rebalance In Progress: the coordinator has|Unknown Member ID: the member id is not"
+            rb"|kafka-go@v\d|(?:stopped|started) (?:partition watcher|commit|heartbeat) for group"
         ),
         (
             "segmentio's kafka-go, of which a program prints errors alone: set Logger and "
             f"ErrorLogger of its ReaderConfig, else {_WIRE}"
         ),
+    ),
+    (
+        rb"group coordinator \(groupId=[^\n]{0,300}?,memberId=",
+        f"brod 2, whose texts are not read: update it to 3 or 4, or {_WIRE}",
     ),
     (
         rb"Group member \(.{0,200}coor=#PID|brod_",
@@ -241,6 +253,10 @@ _MARKS = (
             "Spark or Flink, whose Kafka sources assign partitions themselves: they have no group "
             "that rebalances"
         ),
+    ),
+    (
+        rb"\b(?:simple|group)_consumer\.go:\d",
+        f"healer, the Go client of gohangout, whose texts are not read: {_WIRE}",
     ),
     (rb"(?i)kafka", f"a client of Kafka that is not known: {_WIRE}"),
 )

@@ -326,3 +326,18 @@ def test_text_of_a_signal_says_where_the_member_was() -> None:
 
     assert [line for line in lines if "lost" in line] == []
     assert any(" at " in line for line in lines)
+
+
+def test_a_brokers_log_that_names_no_member_is_said_to_be_one(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(
+        "[2026-11-21 06:00:00,000] INFO [GroupCoordinator 1]: Preparing to rebalance group pay in "
+        "state PreparingRebalance with old generation 1 (__consumer_offsets-0) (reason: "
+        "Freshly-loaded group is over capacity (2). Rebalacing in order to give a chance for "
+        "consumers to commit offsets) (kafka.coordinator.group.GroupCoordinator)\n"
+    )
+
+    found = run("--source", "broker_log", log)
+
+    assert not [row for row in rows(found) if row["kind"] == "transition"]
+    assert "1 lines of a group coordinator were read, and no member came of them" in found.stderr

@@ -481,3 +481,28 @@ def test_end_of_a_sentence_is_no_part_of_a_groups_name() -> None:
     signals = parser.feed("".join(f"{line}\n" for line in lines).encode(), 1.9e9)
 
     assert {each.member.group for each in [*signals, *parser.flush()]} == {"pay"}
+
+
+MAXPOLL = (
+    "[thrd:main]: Application maximum poll interval (300000ms) exceeded by 226ms (adjust "
+    "max.poll.interval.ms for long-running message processing): leaving group"
+)
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["2026-11-20 21:20:05|", "2026-11-20 21:20:05 |", "2026-11-20 21:20:05,001 ", "`", "```"],
+)
+@pytest.mark.parametrize("level", ["%4|", ""])
+def test_librdkafkas_own_stamp_is_its_time(before: str, level: str, tmp_path: Path) -> None:
+    """It is in UTC, and a program's stamp before it may be local and of whole seconds."""
+    path = tmp_path / "app.log"
+    path.write_text(f"{before}{level}1795180805.123|MAXPOLL|rate#consumer-1| {MAXPOLL}\n")
+
+    done = CliRunner().invoke(main, ["replay", "--source", "logs", "--timezone", "UTC", str(path)])
+
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    moves = [row for row in rows if row["kind"] == "transition" and row["scope"] == "consumer"]
+    assert [(row["client_id"], row["to"], row["ts"]) for row in moves] == [
+        ("rate", 5, "2026-11-20T13:20:05.123000Z")
+    ]
