@@ -17,9 +17,10 @@ that a clock jumped over has the offset from before the jump, as clocks do.
 
 import re
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cached_property, lru_cache
 
+from agent.errors import ConfigError
 from agent.sources.lines.locale_names import AFTERNOON, MONTHS, MORNING
 from agent.sources.lines.time_zone import find_zone
 
@@ -74,8 +75,13 @@ _ZONE_HOURS = {
 }  # fmt: skip
 """Offsets of zones by their short names, as Liberty and others print them. Of a name with several
 meanings it is the one of the largest country; 5.5 is India's."""
+_ZONE_ID = (
+    r"\s?\[?(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Brazil|Canada|Chile|Etc"
+    r"|Europe|Indian|Mexico|Pacific|US)/[A-Za-z_]{1,32}(?:[/+-][A-Za-z\d_]{1,32})?(?![\w/])\]?"
+)
+"""Name of a zone, as java.time writes it in brackets behind a time; with an offset, that counts."""
 _A_ZONE = (
-    rf"\s?(?:{'|'.join(sorted(_ZONE_HOURS, key=len, reverse=True))}|[+-]\d\d:?\d\d)(?!\w)"
+    rf"{_ZONE_ID}|\s?(?:{'|'.join(sorted(_ZONE_HOURS, key=len, reverse=True))}|[+-]\d\d:?\d\d)(?!\w)"
     r"|[+-]\d\d(?!\w)"
 )
 _AFTERNOON = ("PM", "P.M.", "P. M.", *AFTERNOON)
@@ -381,7 +387,8 @@ class TimestampReader:
         half = found.get("half") or half
         if half:
             hour = hour % 12 + (12 if half in _AFTERNOON else 0)
-        offset_s = _offset(tail) if tail else None
+        zone = _named_zone(tail.strip("[]")) if "/" in tail else self._zone
+        offset_s = _offset(tail) if tail and "/" not in tail else None
         year = int(found.get("year") or 0)
         year += 2000 if len(found.get("year") or "") == 2 else 0
         if "one" in found:
@@ -397,24 +404,25 @@ class TimestampReader:
             return self._latest_year(month, day, hour, minute, arrival_at)
         local = datetime(year, month, day, hour, minute)  # noqa: DTZ001 - below
         if offset_s is None:
-            return self._place(local, arrival_at)
+            return self._place(local, arrival_at, zone)
         return local.replace(tzinfo=UTC).timestamp() - offset_s
 
-    def _place(self, local: datetime, arrival_at: float) -> float:
-        """Convert a local time of the configured zone."""
-        local = local.replace(tzinfo=self._zone)
+    def _place(self, local: datetime, arrival_at: float, zone: tzinfo | None = None) -> float:
+        """Convert a local time of a zone; None is the configured one."""
+        zone = zone or self._zone
+        local = local.replace(tzinfo=zone)
         first, second = local.timestamp(), local.replace(fold=1).timestamp()
         if second <= first:  # it exists once, or was jumped over
             return first
         self._valid_until = 0.0
         is_now = abs(arrival_at - second) < _HOUR_S / 2
-        return second if is_now or self._is_past(first) else first
+        return second if is_now or self._is_past(first, zone) else first
 
-    def _is_past(self, at: float) -> bool:
+    def _is_past(self, at: float, zone: tzinfo | None) -> bool:
         """Return whether the last line was already in the second of two equal hours."""
         if self._last_at is None:
             return False
-        was_second = datetime.fromtimestamp(self._last_at, self._zone).fold == 1
+        was_second = datetime.fromtimestamp(self._last_at, zone).fold == 1
         ran_back = at + _RAN_BACK_S < self._last_at
         return ran_back or (was_second and at < self._last_at + _HOUR_S)
 
@@ -479,6 +487,15 @@ def _seconds(second: str, fraction: str | None) -> float:
 def _month(text: str) -> int:
     digits = text.removeprefix("thg ").rstrip("月월")
     return int(digits) if digits.isdigit() else _MONTH_NUMBERS[text.lower()]
+
+
+@lru_cache(maxsize=64)
+def _named_zone(name: str) -> tzinfo | None:
+    """Return the zone of an IANA name; None for an unknown one."""
+    try:
+        return find_zone(name)
+    except ConfigError:
+        return None
 
 
 def _offset(tail: str) -> float | None:

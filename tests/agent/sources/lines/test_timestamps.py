@@ -21,6 +21,13 @@ FORMS = [
     ("2026-11-21T01:03:44.2-0530 x", 0.2),
     ("2026-11-21T07:33:44+01 x", 0.0),
     ("2026-11-21 06:33:44 UTC x", 0.0),
+    ("2026-11-21T12:03:44.209+05:30[Asia/Kolkata] x", 0.209),
+    ("2026-11-21T12:03:44.209[Asia/Kolkata] x", 0.209),
+    ("2026-11-21 12:03:44,209 Asia/Kolkata x", 0.209),
+    ("2026-11-21 07:33:44,209 [Europe/Berlin] INFO x", 0.209),
+    ("2026-11-21T03:33:44[America/Argentina/Buenos_Aires] x", 0.0),
+    ("2026-11-21 06:33:44 [Europe/Nowhere] x", 0.0),
+    ("2026-11-21 06:33:44 [Worker/main] x", 0.0),
     ("2026-11-21 06:33:44:209 x", 0.209),
     ("2026/11/21 06:33:44.000209 x", 0.000209),
     ("INFO[11-21|06:33:44] x", 0.0),
@@ -299,3 +306,20 @@ def test_any_text_is_a_time_or_none(text: str, form: tuple[str, float]) -> None:
     for line in (text, form[0][:20] + text, text + form[0]):
         found = stamper.find(line, ARRIVAL_AT)
         assert found is None or isinstance(found, float)
+
+
+def test_hour_that_exists_twice_in_a_named_zone_is_told_by_the_line_before() -> None:
+    reader = TimestampReader("UTC")
+    arrival_at = datetime(2026, 10, 25, 12, 0, tzinfo=UTC).timestamp()
+
+    found = [
+        reader.find(f"2026-10-25T02:{minute}:00[Europe/Berlin] x", arrival_at)
+        for minute in ("10", "50", "10", "50")
+    ]
+
+    assert [None if at is None else datetime.fromtimestamp(at, UTC).hour for at in found] == [
+        0,
+        0,
+        1,
+        1,
+    ]
