@@ -54,6 +54,19 @@ _PAYLOAD = re.compile(rb'"log":\s?\{\s?"payload":\s?"([A-Za-z\d+/]{4,}={0,2})"')
 _DATA = re.compile(rb'"(?:[dD]ata|value|body|record|message)":\s?"([A-Za-z\d+/]{40,}={0,2})"')
 """The same of a record of Pub/Sub, Kinesis or CloudWatch's subscriptions, which pack it."""
 _GZIP_MAGIC, _UNPACKED_MAX_BYTES = b"\x1f\x8b", 1 << 20
+_JIRA = re.compile(
+    rb"(?<!\\)\\[\[{](?=(?:(?:Share)?Consumer|Worker|GroupCoordinator|generationId|thrd:)\b)"
+)
+_JIRA_MARK = re.compile(rb"(?<!\\)\\([\[\]{}])")
+"""Brackets and braces as Jira's editor escapes them."""
+_PERCENT = re.compile(
+    rb"%5B(?:(?:Share)?Consumer|Worker)(?: |%20|\+)clientId(?:=|%3D)"
+    rb"|\[(?:(?:Share)?Consumer|Worker)(?:(?:%20|\+)clientId(?:=|%3D)| clientId%3D)",
+    re.IGNORECASE,
+)
+_PERCENT_MARK = re.compile(rb"%([2-7][\da-fA-F])")
+_PLUS = re.compile(rb"(?:Consumer|Worker)\+clientId", re.IGNORECASE)
+"""Characters that a URL or a form has encoded."""
 _TYPOGRAPHY = (
     (b"\xc2\xa0", b" "),
     *((quote.encode(), b"'") for quote in "\u2018\u2019"),
@@ -199,6 +212,15 @@ def _decode_data(encoded: bytes) -> str | None:
         return None
 
 
+def _has_percents(data: bytes) -> bool:
+    return b"%" in data and _PERCENT.search(data) is not None
+
+
+def _replace_percents(data: bytes) -> bytes:
+    data = data.replace(b"+", b" ") if _PLUS.search(data) is not None else data
+    return _PERCENT_MARK.sub(lambda found: bytes.fromhex(found[1].decode()), data)
+
+
 def _replace_typography(data: bytes) -> bytes:
     for found, plain in _TYPOGRAPHY:
         data = data.replace(found, plain)
@@ -214,6 +236,13 @@ COPIES = (
         "typography",
         lambda data: any(found in data for found, _ in _TYPOGRAPHY),
         _replace_typography,
+    ),
+    Copy("percents", _has_percents, _replace_percents),
+    Copy(
+        "jira",
+        lambda data: b"\\" in data and _JIRA.search(data) is not None,
+        lambda data: _JIRA_MARK.sub(rb"\1", data),
+        is_followed=False,
     ),
     Copy("cef", _is_cef, _replace_cef),
     Copy("payloads", _has_payloads, _replace_payloads),

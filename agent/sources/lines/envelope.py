@@ -50,7 +50,7 @@ _CRI = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\dT\S{8,32}) (?P<stream>stdout|stderr) (?P<tag>[PF])(?::\S*)? ?",
     re.ASCII,
 )
-_AROUND = ("metadata", "meta", "extra")
+_AROUND = ("metadata", "meta", "extra", "coralogix")
 """Objects beside the message that hold its time: Coralogix's, winston's of kafkajs."""
 _INSTANTS = (
     ("instant", "epochSecond", "nanoOfSecond"),  # log4j2's JsonLayout
@@ -58,7 +58,7 @@ _INSTANTS = (
     (None, "timestampSeconds", "timestampNanos"),  # and its layouts for Logback and log4j2
 )
 """Keys of an object with seconds and nanoseconds (None is the entry itself), and their names."""
-_TIME_PARTS = ("timestamp", "date", "$date")
+_TIME_PARTS = ("timestamp", "date", "$date", "S", "N")
 _CLOCK = re.compile(r"\d\d?:\d\d", re.ASCII)
 _DAYS = ("date", "Date", "day")
 _DAY_CHARS = 12

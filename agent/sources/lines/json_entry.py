@@ -81,7 +81,7 @@ TIMES = (
     "Timestamp", "@t", "log_time", "receiveTimestamp", "ingestionTime", "_timestamp",
     "TimeGenerated", "TimeStamp", "Date", "Time", "dt", "__time__", "_time_", "_messagetime",
     "received_at", "EventTime", "ibm_datetime", "_ts", "TimeCreated", "Date and Time", "T",
-    "timestamp_nanos",
+    "timestamp_nanos", "__TIMESTAMP__",
 )  # fmt: skip
 _OTHER_TIMES = re.compile(
     r"(?:[\w.-]{1,24}/)?[\W_]?(?:(?:log|event|received?|record|message|msg|utc|iso|local|server|system|unix|app|creation)[\W_]?){0,3}"
@@ -122,6 +122,7 @@ _STREAMS = (
     "log_stream",
     "labels.instance",
     "stream.instance",
+    "stream_name",
 )
 _HOSTS = (
     "host.name", "host.hostname", "_HOSTNAME", "hostname", "host", "HOSTNAME", "agent.hostname",
@@ -138,7 +139,7 @@ _INSTANCES = (
     "labels.instanceId", "service.node.name", "service.instance.id", "alloc_id", "ecs_task_arn",
     "log.file.path", "file", "filename", "labels.filename", "stream.filename",
     "instance", "replica", "replicaId", "attributes.replicaId", "fly.app.instance",
-    "task", "Task", "task_id", "tags.deploymentInstanceId",
+    "task", "Task", "task_id", "tags.deploymentInstanceId", "resource.id",
 )  # fmt: skip
 """Identity without a name for people, of programs that have no pod."""
 _ORIGINS = (*_CONTAINER_IDS, *_INSTANCES, *_PODS, *_CONTAINERS, *_UNITS, *_STREAMS, *_HOSTS, *_PIDS)
@@ -160,6 +161,8 @@ _ORIGIN_KEYS = frozenset(
 )
 _NO_FIELDS = frozenset((*MESSAGES, *TIMES, *_LEVELS, *_LOGGERS, "caller", "source", "stacktrace"))
 _NAMED = (PODS, CONTAINERS, HOSTS, INSTANCES)
+_TYPES = frozenset(("S", "N", "B", "BOOL", "NULL", "M", "L", "SS", "NS", "BS"))
+"""Types of DynamoDB's values, each the only key of an object."""
 _DEPTH = 4
 """Objects within each other: a store's, a collector's, a runtime's and the application's."""
 
@@ -234,8 +237,17 @@ def read_tabbed(text: str) -> Json | None:
     return found if is_entry(found) else None
 
 
+def _remove_types(found: Json) -> Json:
+    """Return an item of DynamoDB without its types; any other object as it is."""
+    for value in found.values():
+        if type(value) is not dict or len(value) != 1 or _TYPES.isdisjoint(value):
+            return found
+    return {key: next(iter(value.values())) for key, value in found.items()}
+
+
 def read_entries(found: Json, depth: int = _DEPTH) -> Iterator[JsonEntry]:
     """Yield the entries of one object; none if it has no message."""
+    found = _remove_types(found)
     if "resourceLogs" in found:
         yield from _read_otlp(found)
         return
@@ -254,8 +266,20 @@ def read_entries(found: Json, depth: int = _DEPTH) -> Iterator[JsonEntry]:
                 yield each
 
 
+def _name_pairs(found: Json) -> Json:
+    """Return an object with objects in place of its lists of keys and values: Coralogix's."""
+    lists = {key: found[key] for key in ("metadata", "labels") if type(found.get(key)) is list}
+    named = {
+        name: {each["key"]: each.get("value") for each in pairs}
+        for name, pairs in lists.items()
+        if all(isinstance(each, dict) and isinstance(each.get("key"), str) for each in pairs)
+    }
+    return {**found, **named} if named else found
+
+
 def read_object(found: Json) -> Iterator[JsonEntry]:
     """Yield the entries of a whole line's object, also of one in no shape that is known."""
+    found = _name_pairs(found)
     entries = list(read_entries(found))
     if not entries and (unknown := _read_unknown(found, _DEPTH)) is not None:
         entries = [unknown]
@@ -489,7 +513,7 @@ def _fill(message: str, found: Json) -> str:
 
 def _complete(entry: JsonEntry, outer: Json) -> JsonEntry:
     """Add the time and the level of the object around an entry."""
-    if not has_time(entry.times):
+    if not has_time(entry.times) and (has_time(outer) or not _is_dated(entry.times)):
         entry.times = outer
     entry.level = entry.level or level_of(outer)
     entry.logger = entry.logger or _logger_of(outer)

@@ -43,12 +43,21 @@ _RUBY_TIME = re.compile(r": (\d{4}-\d\d-\d\dT[\d:.]+Z)(?=,?$)", re.MULTILINE)
 _RUBY_NIL = re.compile(r": nil(?=,?$)", re.MULTILINE)
 _XML_HEAD = re.compile(rb"<(?:log4j:)?(?:[Ee]vent|record)[ >]")
 _XML = re.compile(r"<((?:log4j:)?[Ee]vent|record)\b([^<>]{0,4096})>")
-_XML_TEXT = re.compile(r"<((?:log4j:)?message)>(?:<!\[CDATA\[)?", re.IGNORECASE)
+_XML_TEXT = re.compile(r"<((?:log4j:)?message|msg|text)>(?:<!\[CDATA\[)?", re.IGNORECASE)
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _XML_MARK = re.compile(r"</?[\w:]{1,32}>|<!\[CDATA\[|\]\]>|\s+")
 _THROWN_MAX_CHARS = 1_024
 _XML_INSTANT = re.compile(r'<Instant epochSecond="(\d{1,18})" nanoOfSecond="(\d{1,9})"')
 _XML_MILLIS = re.compile(r'<millis>(\d{1,18})</millis>|(?:timestamp|timeMillis)="(\d{1,18})"')
+_XML_TIME = re.compile(
+    r"<(time|timestamp|datetime|date|ts)>([^<]{8,40})</\1>"
+    r"|\b(?:time|timestamp|datetime|date|ts)=\"([^\"]{8,40})\"",
+    re.IGNORECASE,
+)
+"""Time of a layout of somebody's own."""
+_HTML_MESSAGE = re.compile(rb"<td [^<>]{0,256}\b(?:class|title)=\"Message\"[^<>]{0,256}>")
+_HTML_ROW = re.compile(r"<tr\b[^<>]{0,256}>")
+_HTML_CELL = re.compile(r"<td [^<>]{0,256}?\b(?:class|title)=\"(Date|Level|Message)\"[^<>]{0,256}>")
 _WINDOWS_XML = re.compile(rb"<Event xmlns=.http://schemas\.microsoft\.com/win/")
 _WINDOWS_HEAD_BYTES = 1_024
 _WINDOWS_EVENT = re.compile(rb"Event\[\d+\]:?\s*\n\s+Log Name:")
@@ -89,6 +98,8 @@ def _find_xml(text: bytes) -> Split | None:
     """Return the splitter of Splunk's export, or of a layout in XML."""
     if _SPLUNK_HEAD.search(text, 0, _SPLUNK_HEAD_BYTES) is not None:
         return _split_splunk
+    if _HTML_MESSAGE.search(text) is not None:
+        return _split_html
     return None if _XML_HEAD.search(text) is None else split_xml
 
 
@@ -244,6 +255,18 @@ def _find_xml_message(body: str) -> tuple[str, int] | None:
     return None if at < 0 else (unescape(body[begin:at]), at + len(end))
 
 
+def _split_html(data: bytes) -> Iterator[Any]:
+    """Yield the rows of a table that Logback's or log4j's layout writes in HTML."""
+    text = data.decode(errors="replace")
+    for _, row in find_elements(text, _HTML_ROW, lambda _: "</tr>"):
+        cells = {
+            found[1].lower(): unescape(cell).strip()
+            for found, cell in find_elements(row, _HTML_CELL, lambda _: "</td>")
+        }
+        if "message" in cells:
+            yield cells
+
+
 def split_xml(data: bytes) -> Iterator[Any]:
     """Yield the entries of log4j's XML layouts and of java.util.logging's files."""
     for head, body in _find_entries(data):
@@ -253,7 +276,9 @@ def split_xml(data: bytes) -> Iterator[Any]:
         instant, millis = _XML_INSTANT.search(body), _XML_MILLIS.search(head + body)
         level = _XML_LEVEL.search(head + body)
         thrown = _XML_MARK.sub(" ", body[message[1] :])
+        time = None if instant or millis else _XML_TIME.search(head + body)
         yield {
+            "time": time and (time[2] or time[3]),
             "timestamp": instant and f"{instant[1]}{int(instant[2]):09}",
             "timeMillis": millis and (millis[1] or millis[2]),
             "level": level and (level[1] or level[2]),

@@ -81,7 +81,8 @@ _ZONE_ID = (
 )
 """Name of a zone, as java.time writes it in brackets behind a time; with an offset, that counts."""
 _A_ZONE = (
-    rf"{_ZONE_ID}|\s?(?:{'|'.join(sorted(_ZONE_HOURS, key=len, reverse=True))}|[+-]\d\d:?\d\d)(?!\w)"
+    rf"{_ZONE_ID}"
+    rf"|\s?(?:{'|'.join(sorted(_ZONE_HOURS, key=len, reverse=True))}|[+-]\d\d:?\d\d)(?!\w)"
     r"|[+-]\d\d(?!\w)"
 )
 _AFTERNOON = ("PM", "P.M.", "P. M.", *AFTERNOON)

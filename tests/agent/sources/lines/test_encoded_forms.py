@@ -1,0 +1,107 @@
+"""Forms that encode a log's text or name its fields in their own way: pages, forms, stores."""
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from tests.agent.sources.lines.test_posted_forms import (
+    EVENTS,
+    MEMBER,
+    WANTED,
+    iso,
+    log4j,
+    ms,
+    replay,
+)
+
+Row = Callable[[datetime, str, str], dict[str, object]]
+JIRA = str.maketrans({mark: f"\\{mark}" for mark in "[]{}"})
+ROW = '<tr class="info even">\n<td class="Date">{}</td>\n<td class="Level">INFO</td>\n'
+FORMS = {
+    "an element of its own": "<events>\n"
+    + "\n".join(
+        f"<event><time>{iso(at)}</time><level>INFO</level><msg>{text}</msg></event>"
+        for at, text in EVENTS
+    )
+    + "\n</events>",
+    "an attribute": "\n".join(
+        f'<event time="{iso(at)}" level="INFO"><msg>{text}</msg></event>' for at, text in EVENTS
+    ),
+    "elements over several lines": "\n".join(
+        f"<event>\n  <timestamp>{iso(at)}</timestamp>\n  <text>{text}</text>\n</event>"
+        for at, text in EVENTS
+    ),
+    "Logback's page": "<table>\n"
+    + "\n".join(
+        ROW.format(f"{at:%Y-%m-%d %H:%M:%S},123") + f'<td class="Message">{text}</td>\n</tr>'
+        for at, text in EVENTS
+    )
+    + "\n</table>",
+    "Jira's brackets": "\n".join(log4j(at, text).translate(JIRA) for at, text in EVENTS),
+    "Jira's braces": "\n".join(
+        log4j(at, text).replace("{", "\\{").replace("}", "\\}") for at, text in EVENTS
+    ),
+    "a sign that is encoded": "\n".join(log4j(at, text).replace("=", "%3D") for at, text in EVENTS),
+    "a query": "\n".join(f"ts={iso(at)}&level=INFO&msg={quote(text)}" for at, text in EVENTS),
+    "a form": "\n".join(f"ts={iso(at)}&level=INFO&msg={quote_plus(text)}" for at, text in EVENTS),
+    "DynamoDB's numbers": "\n".join(
+        json.dumps({"timestamp": {"N": str(ms(at))}, "message": {"S": text}}) for at, text in EVENTS
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_form_is_read_with_its_times(form: str, tmp_path: Path) -> None:
+    assert replay(FORMS[form], tmp_path)[0] == WANTED
+
+
+def coralogix(at: datetime, text: str, pod: str) -> dict[str, object]:
+    return {"coralogix": {"timestamp": iso(at)}, "computerName": pod, "text": text}
+
+
+def coralogix_pairs(at: datetime, text: str, pod: str) -> dict[str, object]:
+    times = [{"key": "timestamp", "value": iso(at)}, {"key": "computername", "value": pod}]
+    labels = [{"key": "applicationname", "value": "prod"}]
+    return {"metadata": times, "labels": labels, "userData": json.dumps({"message": text})}
+
+
+def tencent(at: datetime, text: str, pod: str) -> dict[str, object]:
+    stamp = f"{at:%Y-%m-%d %H:%M:%S}.123"
+    return {"__TIMESTAMP__": stamp, "__HOSTNAME__": pod, "__FILENAME__": "/a.log", "content": text}
+
+
+def yandex(at: datetime, text: str, pod: str) -> dict[str, object]:
+    resource = {"type": "serverless.container", "id": "c"}
+    return {"resource": resource, "timestamp": iso(at), "message": text, "stream_name": pod}
+
+
+def dynamo(at: datetime, text: str, pod: str) -> dict[str, object]:
+    item = {"createdAt": {"N": str(ms(at))}, "pod": {"S": pod}, "message": {"S": text}}
+    return {"eventName": "INSERT", "dynamodb": {"NewImage": item}}
+
+
+ROWS = [coralogix, coralogix_pairs, tencent, yandex, dynamo]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_replicas_of_a_stores_export_stay_apart(row: Row, tmp_path: Path) -> None:
+    text = "\n".join(
+        json.dumps(row(at, text.replace(MEMBER, f"{MEMBER[:-1]}{number}"), f"p-{number}"))
+        for at, text in EVENTS
+        for number in (1, 2)
+    )
+
+    moves, hosts = replay(text, tmp_path)
+
+    assert sorted(moves) == sorted(WANTED * 2)
+    assert hosts == {"p-1", "p-2"}
+
+
+def test_a_path_of_windows_is_no_escape_of_jiras(tmp_path: Path) -> None:
+    text = "\n".join(f"{log4j(at, text)} (C:\\[app]\\{{x}})" for at, text in EVENTS)
+
+    assert replay(text, tmp_path)[0] == WANTED
