@@ -253,12 +253,15 @@ class DialectMatcher:
     def _read(self, entry: str, start: int) -> LogEvent | None:
         start = start if self.head else 0
         suffix = -1 if self._suffix is None else self._find_suffix(self._suffix, entry, start)
-        end = suffix if suffix >= 0 else len(entry)
-        for prefix in self.prefixes:
-            event = prefix.read(entry, start, end, is_end=suffix >= 0)
-            if event is not None:
-                return event
-        return None
+        ends = [suffix] if suffix >= 0 else [len(entry)]
+        if suffix >= 0 and "\n" in entry[start:suffix]:  # the end of a list below the message
+            ends.append(len(entry))
+        reads = (
+            prefix.read(entry, start, end, is_end=end == suffix)
+            for end in ends
+            for prefix in self.prefixes
+        )
+        return next((event for event in reads if event is not None), None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from agent.sources.lines.copied_text import (
 )
 from agent.sources.lines.documents import find_form, to_lines
 from agent.sources.lines.envelope import Unwrapper, date_line
-from agent.sources.lines.line_order import HEAD_LINES, LineOrder
+from agent.sources.lines.line_order import LineOrder, find_order
 from agent.sources.lines.log_file import UTF_16
 from agent.sources.lines.record_dumps import Split
 from agent.sources.lines.tied_order import (
@@ -266,8 +266,6 @@ def _lines_of_document(
             yield from blocks
             return
     lines = to_lines(split, b"".join(pieces))
-    order = LineOrder(timezone)
-    order.feed(b"".join(lines[:HEAD_LINES]), arrival_at)
-    order.end(arrival_at)
+    order = find_order(lines, timezone, arrival_at)
     ordered = order_lines(lines, timezone, arrival_at, order=order, note=note)
     yield b"".join(ordered), arrival_at

@@ -107,6 +107,19 @@ class LineOrder:
         )
 
 
+def find_order(lines: list[bytes], timezone: str | None, arrival_at: float) -> LineOrder:
+    """Return the order of a document's entries, one a line.
+
+    Entries of one moment at its begin do not decide it.
+    """
+    order = LineOrder(timezone)
+    for begin in range(0, len(lines), HEAD_LINES):
+        if order.feed(b"".join(lines[begin : begin + HEAD_LINES]), arrival_at) is not None:
+            return order
+    order.end(arrival_at)
+    return order
+
+
 def _moment(at: float) -> float:
     """Return the largest insignificant step back in seconds: a whole second may be truncated."""
     return _CUT_S if at.is_integer() else _MOMENT_S

@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 from agent.sources.lines.clock_shift import Shift
 from agent.sources.lines.json_entry import decode, split_export
-from agent.sources.lines.line_order import HEAD_LINES, LineOrder
+from agent.sources.lines.line_order import HEAD_LINES, LineOrder, find_order
 from agent.sources.lines.line_parser import LINE_LIMIT, LineParser
 from agent.sources.lines.live_text import LiveText
 from agent.sources.lines.stream_parser import LineCounts
@@ -316,8 +316,7 @@ class LiveDocuments:
 
             split = find_finished(self._held)
             lines = [] if split is None else to_lines(split, self._held)
-            self._order = LineOrder(self._timezone)
-            self._order.feed(b"".join(lines[:HEAD_LINES]), self._arrival_at)
+            self._order = find_order(lines, self._timezone, self._arrival_at)
             self._held = b"".join(self._in_order(lines))
         return self._pass_on()
 

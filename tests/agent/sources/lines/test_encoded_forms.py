@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
 
 from tests.agent.sources.lines.test_posted_forms import (
+    BEGIN,
     EVENTS,
     MEMBER,
     WANTED,
@@ -105,3 +106,42 @@ def test_a_path_of_windows_is_no_escape_of_jiras(tmp_path: Path) -> None:
     text = "\n".join(f"{log4j(at, text)} (C:\\[app]\\{{x}})" for at, text in EVENTS)
 
     assert replay(text, tmp_path)[0] == WANTED
+
+
+def test_list_below_a_message_in_the_same_text_hides_no_revocation(tmp_path: Path) -> None:
+    """A collector joins the lines of an entry; the class stands behind the last one."""
+    of_class = "(org.apache.kafka.clients.consumer.internals.ConsumerCoordinator)"
+    texts = (
+        (65, "Attempt to heartbeat failed since group is rebalancing"),
+        (66, "(Re-)joining group"),
+        (68, "Successfully joined group with generation 8"),
+        (68, "Updating assignment with\nnow assigned partitions: t-0\nrevoked partitions: t-1\n"),
+        (68, "Revoke previously assigned partitions t-1"),
+        (68, "Adding newly assigned partitions: "),
+        (69, "(Re-)joining group"),
+        (71, "Successfully joined group with generation 9"),
+        (71, "Adding newly assigned partitions: "),
+    )
+    text = "\n".join(
+        json.dumps(
+            {"message": log4j(at, f"[Consumer clientId=c-1, groupId=pay] {each} {of_class}")}
+        )
+        for at, each in ((BEGIN + timedelta(seconds=s), each) for s, each in texts)
+    )
+
+    assert replay(text, tmp_path)[0] == [(1, "13:21:10"), (10, "13:21:13"), (0, "13:21:16")]
+
+
+def test_array_that_begins_with_a_burst_is_newest_first_all_the_same(tmp_path: Path) -> None:
+    """Two replicas that close write 40 entries out of order within half a second."""
+    close = BEGIN + timedelta(seconds=70)
+    burst = [
+        (
+            close + timedelta(milliseconds=7 * number + number % 2 * 10),
+            f"[Consumer clientId=c-1, groupId=pay] {number}",
+        )
+        for number in range(50)
+    ]
+    entries = [{"@timestamp": iso(at), "message": text} for at, text in (*EVENTS, *burst)]
+
+    assert replay(json.dumps(entries[::-1], indent=1), tmp_path)[0] == WANTED
