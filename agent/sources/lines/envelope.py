@@ -66,7 +66,6 @@ _EPOCH = re.compile(r"\d{10,19}", re.ASCII)
 _AFTER_OBJECT = " \t]},;."
 """Characters that a copy has behind an object: the end of an array, of Fluent Bit's pair, or of a
 sentence."""
-_NEXT_OBJECT = "\n{"
 _BAR = " | "
 """Behind a name of compose."""
 _QUOTED_LINE = re.compile(
@@ -210,11 +209,12 @@ class Unwrapper:
     def _unwrap_objects(
         self, text: str, prefix: CollectorPrefix, at: float | None, arrival_at: float
     ) -> list[LogEntry]:
-        """Return the entries of a text with an object on each of its lines, if it is one.
+        """Return the entries of a text of several lines, the first of them an object, if it is one.
 
         A store holds the lines that a runtime wrote, several in one field; ``at`` is its time.
         """
-        if not text.startswith("{") or _NEXT_OBJECT not in text:
+        first, _, others = text.partition("\n")
+        if not (others and first.startswith("{") and first.rstrip().endswith("}")):
             return []
         lines = [line for line in text.split("\n") if line]
         inner = [

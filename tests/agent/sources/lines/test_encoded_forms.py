@@ -19,6 +19,7 @@ from tests.agent.sources.lines.test_posted_forms import (
     replay,
 )
 
+KAFKAJS = Path(__file__).parents[3] / "golden/dialects/kafkajs-1-2/input.log"
 Row = Callable[[datetime, str, str], dict[str, object]]
 JIRA = str.maketrans({mark: f"\\{mark}" for mark in "[]{}"})
 ROW = '<tr class="info even">\n<td class="Date">{}</td>\n<td class="Level">INFO</td>\n'
@@ -145,3 +146,14 @@ def test_array_that_begins_with_a_burst_is_newest_first_all_the_same(tmp_path: P
     entries = [{"@timestamp": iso(at), "message": text} for at, text in (*EVENTS, *burst)]
 
     assert replay(json.dumps(entries[::-1], indent=1), tmp_path)[0] == WANTED
+
+
+def test_object_with_a_text_below_it_in_one_field_is_read(tmp_path: Path) -> None:
+    """A collector joins a line without a time to the entry above it."""
+    objects = [line for line in KAFKAJS.read_text().splitlines() if line.startswith("{")]
+    joined = "\n".join(json.dumps({"log": f"{each}\nslept 12 s"}) for each in objects)
+
+    moves = replay(joined, tmp_path)[0]
+
+    assert moves == replay("\n".join(objects), tmp_path)[0]
+    assert {code for code, _ in moves} >= {0, 1, 3, 6, 7}
