@@ -45,6 +45,7 @@ from aggregation.explain.hanging_lines import hang
 from aggregation.explain.incident_words import headline
 from aggregation.incidents.answers import IncidentAnswer
 from aggregation.live.group_search import contains
+from metrics.model.names import printable
 from metrics.model.palette import TERMINAL
 
 _LAST = 200
@@ -76,7 +77,7 @@ class Banner(Static):
         """Show or hide the fault, with the time of the data on the screen."""
         seen = time.strftime("%H:%M:%S", time.localtime(answers.at)) if answers.at else "never"
         self.display = bool(answers.fault)
-        self.update(Text(f"no answer: {answers.fault}; last data: {seen}"))
+        self.update(Text(printable(f"no answer: {answers.fault}; last data: {seen}")))
 
 
 class RowTable(DataTable[Text]):
@@ -280,7 +281,7 @@ class GroupScreen(TopScreen):
         members = answers.members if known else ()
         self.query_one(Banner).show(answers)
         title = headline(self._group, list(reversed(incidents)))
-        self.query_one("#summary", Static).update(Text(title, style="bold"))
+        self.query_one("#summary", Static).update(Text(printable(title), style="bold"))
         self._fill_table(
             "#incidents",
             INCIDENTS,
@@ -349,7 +350,7 @@ class ExplainScreen(TopScreen):
         try:
             text = self.view.explain(self._cluster, self._group, self._incident)
         except RebalanceAgentError as error:
-            text = str(error)
+            text = "\n".join(map(printable, str(error).split("\n")))
         lines = Text(hang(text, self.size.width - _TEXT_MARGINS))
         self.app.call_from_thread(self.query_one("#explanation", Static).update, lines)
 

@@ -81,9 +81,9 @@ def source_notes(sources: Iterable[dict[str, Any]]) -> list[str]:
     notes = []
     for source in sources:
         if not source["up"]:
-            notes.append(f"{source['name']} is down")
+            notes.append(printable(f"{source['name']} is down"))
         elif source.get("files") == []:
-            notes.append(f"{source['name']}: nothing read yet: no file matches")
+            notes.append(printable(f"{source['name']}: nothing read yet: no file matches"))
     return notes
 
 
@@ -107,8 +107,8 @@ def _group_row(
         "when": "" if last is None else age(last, now),
         "members": str(group["members"]),
         "cost": f"{_bound(incidents, now)}{sum(unread):.0f}" if unread else "",
-        "state": group.get("state") or "",
-        "type": group["group_type"],
+        "state": printable(group.get("state") or ""),
+        "type": printable(group["group_type"]),
         "waiting": "" if last is None or not last.ongoing else printable(waiting(last.waiting_for)),
     }
     status = -1 if group["status"] is None else group["status"]
@@ -214,7 +214,7 @@ def _rounded(seconds: float) -> str:
 
 def status_text(status: int | None, name: str | None) -> str:
     """Return code and name; empty for a group that only inspection knows."""
-    return "" if status is None else f"{status} {name}"
+    return "" if status is None else printable(f"{status} {name}")
 
 
 class TableLayout(NamedTuple):

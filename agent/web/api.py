@@ -20,6 +20,7 @@ from aggregation.live.group_search import UNSTABLE, GroupSearch, search_groups
 from aggregation.live.group_views import GroupView, group_views
 from aggregation.live.live import live
 from metrics.exporters.exposition import SourceStats
+from metrics.model.names import escape_invisible
 from metrics.model.sample import format_time
 from metrics.model.snapshot import Snapshot
 from metrics.model.status import RebalanceStatus
@@ -317,15 +318,20 @@ async def _openapi(_: Request) -> Response:
 def _json(
     body: object, status_code: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    return Response(msgspec.json.encode(body), status_code, headers, media_type=_TYPE)
+    return Response(_encode_one(body), status_code, headers, media_type=_TYPE)
 
 
 def _encode(body: object) -> list[bytes]:
     """Return JSON text in pieces; no other thread runs while one is encoded."""
     if not isinstance(body, list) or len(body) <= _ROWS_AT_ONCE:
-        return [msgspec.json.encode(body)]
+        return [_encode_one(body)]
     pieces = []
     for at in range(0, len(body), _ROWS_AT_ONCE):
-        rows = msgspec.json.encode(body[at : at + _ROWS_AT_ONCE])
+        rows = _encode_one(body[at : at + _ROWS_AT_ONCE])
         pieces.append(b"%b%b" % (b"," if at else b"[", rows[1:-1]))
     return [*pieces, b"]"]
+
+
+def _encode_one(body: object) -> bytes:
+    """Return JSON text; people read it with curl, in a terminal."""
+    return escape_invisible(msgspec.json.encode(body))

@@ -5,11 +5,14 @@ digest of the whole text, so that two long names stay two, in every source.
 """
 
 import hashlib
+import re
 
 NAME_MAX_CHARS = 255
 _DIGEST_CHARS = 16
 """64 bits: a billion names collide with a chance of 3 %."""
 _MARK = "~"
+_INVISIBLE = re.compile(r"[^\n -~]")
+"""What may be invisible; JSON escapes all below a blank, but for the end of a line."""
 
 
 def clip_name(text: str) -> str:
@@ -29,3 +32,22 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def escape_invisible(document: bytes) -> bytes:
+    """Return JSON with characters that are invisible, or that change a terminal, as numbers.
+
+    Some terminals take U+009B as the begin of a command, and U+202E turns the text behind it. The
+    document stays the same.
+    """
+    if document.isascii() and b"\x7f" not in document:
+        return document
+    return _INVISIBLE.sub(_escape, document.decode()).encode()
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found[0]
+    if character.isprintable():
+        return character
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

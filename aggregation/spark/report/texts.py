@@ -24,6 +24,7 @@ from aggregation.spark.report.plot import format_seconds, plain, readable
 from aggregation.spark.report.proposals import Proposal, paste_text
 from aggregation.spark.report.report import Report
 from aggregation.spark.report.section import ROWS_SHOWN, Row, Rows, cause_key, subject
+from metrics.model.names import escape_invisible
 from metrics.model.sample import format_time
 from metrics.model.status import BY_LABEL
 
@@ -172,7 +173,8 @@ def _plain_value(value: Any) -> Any:
 
 def json_text(report: Report) -> str:
     """Return the report as JSON."""
-    return msgspec.json.format(msgspec.json.encode(document(report)), indent=1).decode() + "\n"
+    text = escape_invisible(msgspec.json.encode(document(report)))
+    return msgspec.json.format(text, indent=1).decode() + "\n"
 
 
 class _Code(str):

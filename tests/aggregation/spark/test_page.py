@@ -28,7 +28,7 @@ from aggregation.spark.tables.period import Period
 from tests.browser import TELEPHONE_PX
 from tests.devtools import browser
 
-EVIL = "=1+1</td><script>alert(1)</script>\x1b[31m\u202e| *x* {{ 7 * 7 }}"
+EVIL = "=1+1</td><script>alert(1)</script>\x1b[31m\u202e| *x* {{ 7 * 7 }}\x9b31m\r\n\x7f\u2028"
 GROUP: dict[str, Any] = {
     "cluster": "eu",
     "group": "payments",
@@ -437,6 +437,24 @@ def test_text_of_clients_is_never_markup(tmp_path: Path) -> None:
     body = message.get_body(("html",))
     assert body is not None
     assert "<script" not in body.get_content()
+
+
+@pytest.mark.parametrize("kind", Format)
+def test_no_file_has_an_invisible_character(tmp_path: Path, kind: Format) -> None:
+    write_report(report(), tmp_path, kind)
+
+    for path in tmp_path.iterdir():
+        if path.suffix == ".parquet":
+            continue
+        texts = [path.read_bytes().decode()]
+        if path.name == MAIL:
+            message = message_from_bytes(path.read_bytes(), policy=default)
+            texts = [str(message["Subject"])]
+            texts += [str(p.get_content()) for p in message.walk() if not p.is_multipart()]
+        for text in texts:
+            lines = text.replace("\r\n", "\n")
+            found = {each for each in lines if not each.isprintable()} - {"\n"}
+            assert (path.name, found) == (path.name, set())
 
 
 def a_proposal(**fields: Any) -> Proposal:

@@ -1,9 +1,13 @@
+import json
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics.model.names import NAME_MAX_CHARS, clip_name
+from metrics.model.names import NAME_MAX_CHARS, clip_name, escape_invisible
 
 LONG = "n" * 30_000
+NAMES = ("a\x9b31m", "a\x7f", "\u202eevil", "\u2028", "a\U000e0041", "ü-1", "消费者", "💥")
 
 
 def test_short_name_is_unchanged() -> None:
@@ -25,3 +29,14 @@ def test_any_text_is_bounded_and_clipping_is_idempotent(text: str) -> None:
 
     assert len(clipped) <= NAME_MAX_CHARS
     assert clip_name(clipped) == clipped
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_document_stays_the_same_and_is_printable(name: str) -> None:
+    document = json.dumps({"name": name}, ensure_ascii=False).encode() + b"\n"
+
+    shown = escape_invisible(document)
+
+    assert json.loads(shown) == {"name": name}
+    assert shown.decode()[:-1].isprintable()
+    assert (name in shown.decode()) == name.isprintable()
