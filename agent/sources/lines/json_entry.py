@@ -385,7 +385,7 @@ def _read_loki(found: Json) -> Iterator[JsonEntry]:
         if not is_line:
             continue
         inner = decode(pair[1]) if pair[1].startswith("{") else None
-        entry = None if inner is None else next(read_entries(inner, 1), None)
+        entry = None if inner is None else next(read_entries(inner, _DEPTH - 1), None)
         outer = {"timestamp": pair[0]}
         entry = JsonEntry(pair[1], outer) if entry is None else _complete(entry, outer)
         _add_origin(entry, found["stream"])
@@ -585,7 +585,9 @@ def _read_otlp(found: Json) -> Iterator[JsonEntry]:
                 body = _value(record.get("body"))
                 is_text = isinstance(body, str)
                 inner = decode(body) if is_text and body.startswith("{") else body
-                entry = next(read_entries(inner, 1), None) if isinstance(inner, dict) else None
+                entry = (
+                    next(read_entries(inner, _DEPTH - 1), None) if isinstance(inner, dict) else None
+                )
                 if entry is None and not is_text:
                     continue
                 if entry is None:

@@ -7,7 +7,7 @@ has named it in lines that no rule reads, as those of heartbeats and of the coor
 
 import re
 
-_QUOTED = re.compile(rb'[Gg]roup \\{0,3}"{1,2}([^"\\\n]{1,255})\\{0,3}"')
+_QUOTED = re.compile(rb'[Gg]roup \\{0,15}"{1,2}([^"\\\n]{1,255})\\{0,15}"')
 _PLAIN = re.compile(rb"(?:for|joining|joined) group ([^\s:;,'\"()]{1,255})")
 
 

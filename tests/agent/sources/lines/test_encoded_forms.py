@@ -157,3 +157,18 @@ def test_object_with_a_text_below_it_in_one_field_is_read(tmp_path: Path) -> Non
 
     assert moves == replay("\n".join(objects), tmp_path)[0]
     assert {code for code, _ in moves} >= {0, 1, 3, 6, 7}
+
+
+def test_lokis_line_may_hold_a_collectors_and_a_runtimes_object(tmp_path: Path) -> None:
+    objects = [line for line in KAFKAJS.read_text().splitlines() if line.startswith("{")]
+    stream = {"pod": "p-1"}
+    rows = []
+    for each in objects:
+        docker = json.dumps({"log": f"{each}\n", "stream": "stdout"})
+        line = json.dumps({"kubernetes": {"pod_name": "p-1"}, "log": docker})
+        at = datetime.fromisoformat(json.loads(each)["timestamp"])
+        rows.append({"stream": stream, "values": [[f"{ms(at)}000000", line]]})
+
+    moves = replay("\n".join(map(json.dumps, rows)), tmp_path)[0]
+
+    assert moves == replay("\n".join(objects), tmp_path)[0]

@@ -506,3 +506,24 @@ def test_librdkafkas_own_stamp_is_its_time(before: str, level: str, tmp_path: Pa
     assert [(row["client_id"], row["to"], row["ts"]) for row in moves] == [
         ("rate", 5, "2026-11-20T13:20:05.123000Z")
     ]
+
+
+@pytest.mark.parametrize("depth", range(5))
+def test_group_of_a_line_above_is_found_in_objects_within_each_other(
+    depth: int, tmp_path: Path
+) -> None:
+    lines = (
+        (
+            "%7|1795180800.123|HEARTBEAT|rate#consumer-1| [thrd:main]: GroupCoordinator/8: "
+            'Heartbeat for group "pay" generation id 22'
+        ),
+        f"%4|1795180805.123|MAXPOLL|rate#consumer-1| {MAXPOLL}",
+    )
+    path = tmp_path / "app.log"
+    path.write_text("".join(f"{within(line, depth)}\n" for line in lines))
+
+    done = CliRunner().invoke(main, ["replay", "--source", "logs", "--timezone", "UTC", str(path)])
+
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    moves = [row for row in rows if row["kind"] == "transition" and row["scope"] == "consumer"]
+    assert [(row["group"], row["to"]) for row in moves] == [("pay", 5)]
