@@ -108,7 +108,7 @@ class GroupHistory:
             is_more = late is not None or any(map(self.members.is_repeated, rejoins))
             known = self._find_unnamed(rebalance, is_more=is_more)
         draft = known or self._begin(rebalance, roots)
-        if draft is known and returns:
+        if (draft is known and returns) or (draft is not known and not roots):
             draft.also += relate(list_others(draft, [c for c in causes if c not in returns]))
         draft.add_rebalances([rebalance])
         draft.sources |= _find_sources(rebalance)

@@ -17,11 +17,14 @@ from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import IncidentKind, RelatedCause
 from aggregation.incidents.topic_growth import find_kept
 from aggregation.rebalances.departures import STOP_S
+from aggregation.rebalances.grouping import NOTICE_S
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.root_cause import Certainty, may_have_waited
 from aggregation.rebalances.segments import MemberRef
 from metrics.tracking.source_traits import BROKER_SOURCES
 
+_EARLY_S = 1.0
+"""A session, from the last request that was seen, may end so late: the clocks' difference."""
 _Keys = Container[tuple[str, ...]]
 _DEPARTURES = {
     IncidentKind.MEMBER_LEFT,
@@ -44,7 +47,7 @@ def open_draft(
         draft.add_members([trigger.member])
         return draft
     if not roots:
-        return _draft_without_cause(rebalance, present)
+        return _draft_without_cause(rebalance, present, attributes)
     root = next((each for each in roots if _explains_subscription(each, roots[0])), roots[0])
     roots = [each for each in roots if not _explains_subscription(root, each)]
     draft = Draft(root.kind, min(at, root.at), root.certainty, root.reason)
@@ -108,7 +111,9 @@ def is_passing(cause: Cause, rebalance: ExplainedRebalance, attributes: Attribut
     return bool(kept) and (is_all if lost is None else bool(lost) and kept.issuperset(lost))
 
 
-def _draft_without_cause(rebalance: ExplainedRebalance, present: _Keys) -> Draft:
+def _draft_without_cause(
+    rebalance: ExplainedRebalance, present: _Keys, attributes: Attributes
+) -> Draft:
     """Return the incident of a rebalance without a visible cause.
 
     It is an inferred expiry, a join that the coordinator could not serve, a match of regular
@@ -119,6 +124,8 @@ def _draft_without_cause(rebalance: ExplainedRebalance, present: _Keys) -> Draft
         return _draft_of_expiry(rebalance, rebalance.absent)
     if (removed := _find_removed(rebalance, present)) and not round_.is_open:
         return _draft_of_expiry(rebalance, removed)
+    if expired := _find_expired(rebalance, attributes):
+        return _draft_of_expiry(rebalance, expired)
     retry = find_retries(rebalance)
     if retry is not None and retry.at <= round_.started_at + STOP_S:
         return _draft_of_retry(rebalance, retry, present)
@@ -133,6 +140,23 @@ def _draft_of_expiry(rebalance: ExplainedRebalance, members: Iterable[MemberRef]
     draft = Draft(IncidentKind.SESSION_EXPIRED, at, Certainty.INFERRED)
     draft.add_members(members)
     return draft
+
+
+def _find_expired(rebalance: ExplainedRebalance, attributes: Attributes) -> list[MemberRef]:
+    """Return the absent members whose sessions ended as the others were asked to join.
+
+    Their last requests and their session timeouts were seen.
+    """
+    at = rebalance.round.started_at
+    return [
+        member
+        for member in rebalance.absent
+        if (session_s := attributes.session_of(member.key, at)) is not None
+        and any(
+            -_EARLY_S <= at - (silence.since + session_s) <= NOTICE_S
+            for silence in attributes.silences.get(member.key, ())
+        )
+    ]
 
 
 def _find_removed(rebalance: ExplainedRebalance, present: _Keys) -> list[MemberRef]:

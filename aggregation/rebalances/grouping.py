@@ -512,8 +512,11 @@ def _is_requested(leave: Segment) -> bool:
 def _is_without_cause(island: _Island, leave: Segment) -> bool:
     """Check that nothing but a leave before it can have begun a rebalance.
 
-    Another agent may have seen the same leave.
+    Another agent may have seen the same leave. A leave raises the generation by one, also if it
+    leaves the group empty.
     """
+    if leave.epoch is not None and min(island.generations, default=0) > leave.epoch + 1:
+        return False
     others = [s for s in island.segments if not (s.is_exit and _is_same_leave(s, leave))]
     return not any(each.member == leave.member or _is_cause(each) for each in others)
 

@@ -1688,6 +1688,19 @@ class TestKinds:
         assert [went(each) for each in found] == [[("c", expired, True)], [("b", expired, False)]]
         assert [len(each.rebalances) for each in found] == [1, 1]
 
+    def test_join_within_a_rebalance_without_a_known_cause_stands_beside_it(self) -> None:
+        d = replace(A, client_id="d", origin="d", host="h-d")
+        asked = [raised(1, 100.0, each) for each in (A, B, C)]
+        new = raised(2, 106.0, d, reason=NEW[1])
+        synced = [signal(SignalKind.SYNC, 106.5, each, generation=2) for each in (A, B, C, d)]
+
+        (found,) = incidents(*asked, new, *synced)
+
+        assert kinds([found]) == [(K.UNKNOWN, [])]
+        assert [(each.kind, [m.client_id for m in each.members]) for each in found.also] == [
+            (K.MEMBER_JOINED, ["d"])
+        ]
+
     def test_removal_by_an_admin_while_a_new_member_takes_the_partitions(self) -> None:
         """The removed member learns it a second later, when the join has ended."""
         a, b, d = (replace(A, client_id=c, origin=c, group_type="consumer") for c in "abd")

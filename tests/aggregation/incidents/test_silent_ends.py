@@ -6,11 +6,11 @@ from msgspec.structs import replace
 from aggregation.incidents.incidents import analyze
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
 from aggregation.rebalances.root_cause import Certainty
-from metrics.model.sample import Sample, Scope, format_time
+from metrics.model.sample import Sample, SampleKind, Scope, format_time
 from metrics.model.signals import Member, Signal, SignalKind
 from tests.aggregation.incidents.test_incidents import kinds, lags, reads, went
 from tests.aggregation.rebalances.test_rebalances import NEW, START, A, B, C, records, round_of
-from tests.metrics.given import signal
+from tests.metrics.given import raised, signal
 
 K = IncidentKind
 PARTITIONS = (reads(1.5, A, "t-0"), reads(1.5, B, "t-1"), reads(1.5, C, "t-2"))
@@ -105,3 +105,22 @@ def test_members_that_ended_minutes_apart_are_two_incidents() -> None:
     found = incidents(*ends, now=480.0)
 
     assert kinds(found) == [(K.SESSION_EXPIRED, ["a", "b"]), (K.SESSION_EXPIRED, ["c"])]
+
+
+@pytest.mark.parametrize(("since", "kind"), [(60.0, K.SESSION_EXPIRED), (80.0, K.UNKNOWN)])
+def test_session_that_ended_as_the_others_were_asked_began_their_rebalance(
+    since: float, kind: IncidentKind
+) -> None:
+    """They were asked to join and never did, so nobody else shows who was missing."""
+    session = replace(silence(A, 0.0, 1.0), id="s", field="session.timeout.ms", after="45000")
+    asked = records(*START, *PARTITIONS, raised(1, 106.0, B), raised(1, 106.5, C))
+    lost = [
+        replace(each, id=f"l{each.id}", kind=SampleKind.LOST, from_=1, to=None, ts=format_time(136))
+        for each in asked
+        if each.to == 1 and each.ts > format_time(100)
+    ]
+
+    found = analyze([*asked, *lost, session, silence(A, since, 300.0)], now=300.0).incidents[1]
+
+    assert kinds([found]) == [(kind, ["a"] if kind is K.SESSION_EXPIRED else [])]
+    assert went(found) == [("a", DepartureMode.EXPIRED, False)]

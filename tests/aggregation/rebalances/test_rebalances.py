@@ -101,6 +101,21 @@ class TestTrigger:
         assert story(found) == [(Certainty.SEEN, "a", Status.USER_REQUESTED)]
         assert found[0].round.started_at == 100.0
 
+    @pytest.mark.parametrize(("generation", "rebalances"), [(3, 1), (4, 2)])
+    def test_leave_of_the_last_member_begins_no_rebalance(
+        self, generation: int, rebalances: int
+    ) -> None:
+        """The empty group counts a generation; the log shows no cause of the next join."""
+        d = replace(A, client_id="d", origin="d", host="h-d")
+        join = [
+            signal(SignalKind.JOIN, 105.2, d),
+            signal(SignalKind.SYNC, 105.5, d, generation=generation),
+        ]
+        *_, last = found = episodes(*round_of(2, 50.0, A), left(100.0, A, "closed"), *join)
+
+        assert len(found) == 1 + rebalances
+        assert client(last.trigger.member) == ("a" if rebalances == 1 else "d")
+
     def test_leave_that_two_agents_see_begins_one_late_rebalance(self) -> None:
         of_log = records(*START, left(100.0, A), *round_of(2, 104.8, B, C))
         of_wire = [

@@ -29,7 +29,7 @@ func main() {
 		}
 	}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(settings["bootstrap"]), kgo.ClientID(settings["client"]),
+		kgo.SeedBrokers(strings.Split(settings["bootstrap"], ",")...), kgo.ClientID(settings["client"]),
 		kgo.ConsumerGroup(settings["group"]), kgo.ConsumeTopics(settings["topic"]),
 		kgo.WithLogger(kgo.BasicLogger(log, level(settings["level"]), stamp)),
 		kgo.SessionTimeout(6 * time.Second), kgo.HeartbeatInterval(time.Second),
