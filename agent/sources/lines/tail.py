@@ -345,7 +345,7 @@ class FileTail:
                 self._fail(tail, error, now)
             return False
         finally:
-            self._count(Counter(tail.follower.take_faults()))
+            self._note_faults(tail.stream, tail.follower.take_faults())
             self._note_finished(tail.follower.take_finished())
             self._open.note(tail, is_read=False)
         if chunk is not None:
@@ -455,6 +455,13 @@ class FileTail:
         if tail.fault != reason:
             _log.warning("log_unreadable", extra={"path": tail.stream, "error": str(error)})
         tail.fault, tail.is_behind, tail.failed_at = reason, False, now
+
+    def _note_faults(self, stream: str, faults: Sequence[str]) -> None:
+        """Count faults, and name the log of which lines are lost."""
+        if "lost" in faults:
+            hint = "its file was removed or cut before its end was read; keep more rotated files"
+            _log.warning("log_lost", extra={"path": stream, "hint": hint})
+        self._count(Counter(faults))
 
     def _count(self, faults: Counter[str]) -> None:
         for reason, count in faults.items():

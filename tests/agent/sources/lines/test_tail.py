@@ -312,7 +312,7 @@ def test_a_truncated_file_of_the_same_size_is_noticed(bench: Bench) -> None:
     assert bench.read() == [2]
 
 
-def test_truncated_while_down(bench: Bench) -> None:
+def test_truncated_while_down(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bench.append(lines(1, 2, 3))
     bench.read()
     position = bench.stop()
@@ -320,6 +320,7 @@ def test_truncated_while_down(bench: Bench) -> None:
     bench.restart(position)
     assert bench.read() == [4]
     assert bench.errors == {"lost": 1}
+    assert caplog.text.count("log_lost") == 1
 
 
 def test_rotated_while_down(bench: Bench) -> None:
