@@ -51,7 +51,7 @@ func main() {
 	config.Consumer.Group.Session.Timeout = 6 * time.Second
 	config.Consumer.Group.Heartbeat.Interval = time.Second
 	config.Metadata.RefreshFrequency = 3 * time.Second
-	group, err := sarama.NewConsumerGroup([]string{settings["bootstrap"]}, settings["group"], config)
+	group, err := sarama.NewConsumerGroup(strings.Split(settings["bootstrap"], ","), settings["group"], config)
 	if err != nil {
 		panic(err)
 	}
