@@ -146,7 +146,7 @@ _MARKS = (
     (
         (
             rb"org\.apache\.kafka|\bo\.a\.k(?:afka)?\.|kafka-clients"
-            rb"|\[Consumer (?:instanceId|clientId)="
+            rb"|\[Consumer (?:instanceId|clientId)=|\bstream-(?:thread|client) \["
         ),
         f"Kafka's Java client, muted or of another kind: set the logger {_JAVA} to INFO",
     ),

@@ -41,6 +41,8 @@ HINTS = {
     b"INFO (Re-)joining group g (aiokafka.consumer.group_coordinator)": "process ends before",
     b'ERROR Unable to connect to "kafka:9092": x (aiokafka.client)': "brokers fail",
     b"[Consumer clientId=c, groupId=g] Bootstrap broker k:9 (id: -1) disconnected": "brokers fail",
+    b"WARN stream-thread [a-1-StreamThread-2] Detected task 0_0 that got migrated to": "INFO",
+    b"INFO stream-client [app-1] State transition from RUNNING to REBALANCING": "INFO",
     b"kafka-node: rebalanced": "capture or proxy",
     b"LOG [Kafka: ConsumerGroup] Consumer has joined the group": "kafkajs: its logger must",
     b"Rebalance In Progress: the coordinator has begun rebalancing the group": "kafka-go",
