@@ -4,12 +4,13 @@ Theory of operation. A rebalance is *over* when its group has been quiet for lon
 `aggregation.rebalances.grouping` looks back, an incident when no member's return can join it any
 more. Each is counted with the day on which it is over. From day to day the group carries the
 records of open rebalances and incidents, of rebalancing members, of the last hour (for causes), of
-the last two rebalances (for present members), and each member's last attributes. So the functions
-for a whole history explain a day too, and a day costs only its own events. Older records are
-dropped. A member that returns after a longer absence is new, and a scale-down depends on the
-members shortly after. An incident of more than a day is counted as it is by then; what follows is
-another one, and so is an open rebalance. A rebalance that a dropped member began is over when that
-member is back, or after a day, too: its time out of the group is part of the cost.
+the last rebalance of each present member (among the last twenty), and each member's last
+attributes. So the functions for a whole history explain a day too, and a day costs only its own
+events. Older records are dropped. A member that returns after a longer absence is new, and a
+scale-down depends on the members shortly after. An incident of more than a day is counted as it is
+by then; what follows is another one, and so is an open rebalance. A rebalance that a dropped member
+began is over when that member is back, or after a day, too: its time out of the group is part of
+the cost.
 """
 
 import zlib
@@ -54,6 +55,8 @@ ATTRIBUTE_S = 90 * 86_400.0
 """A member's attributes are kept this long: what it owns may not change for weeks."""
 _NEVER = "1970-01-01T00:00:00Z"
 _ROUNDS_KEPT = 2
+_ROUNDS_MOST = 20
+"""Rebalances in which a member's last part is looked for."""
 _STEPS = 256
 """Steps of clocks that a group carries, of 100 bytes: the latest ones."""
 _DROPPED = RebalanceStatus.DROPPED_GROUP
@@ -245,8 +248,9 @@ class GroupDays:
         starts = [each.round.started_at for each in self.pending[:1]]
         starts += [each.started_at for each in self.pending_incidents[:1]]
         # who was there before what is open
-        older = [each.round.started_at for each in ordered[: len(ordered) - len(self.pending)]]
-        starts += [at for at in older if at < min(starts, default=inf)][-_ROUNDS_KEPT:]
+        older = ordered[: len(ordered) - len(self.pending)]
+        begin = min(starts, default=inf)
+        starts += _starts_of_known([each for each in older if each.round.started_at < begin])
         spans = [
             _Span(each.round.started_at, each.round.ended_at)
             for each in ordered
@@ -310,6 +314,22 @@ class GroupDays:
 
     def _measure(self, rebalances: Iterable[ExplainedRebalance]) -> Mapping[str, Sequence[float]]:
         return measure_offsets((each.round for each in rebalances), self.corrected)
+
+
+def _starts_of_known(rebalances: Sequence[ExplainedRebalance]) -> list[float]:
+    """Return the starts of the last rebalances that show who is there.
+
+    They are the last two, and before them those that have the last part of a member that has not
+    departed since: not all members take part in each rebalance of a new protocol.
+    """
+    found: list[float] = []
+    known: set[tuple[str, ...]] = set()
+    for number, each in enumerate(reversed(rebalances[-_ROUNDS_MOST:])):
+        parts = {segment.member.key for segment in each.round.consumers}
+        if number < _ROUNDS_KEPT or not parts <= known:
+            found.append(each.round.started_at)
+        known |= parts | {departure.member.key for departure in each.departures}
+    return found
 
 
 def analyze_records(

@@ -325,3 +325,31 @@ def test_episode_of_an_agent_that_is_silent_over_midnight_is_as_in_a_whole_histo
     ]
     assert [*map(outline, by_days(records))] == [*map(outline, analyze(records).incidents)]
     assert [*map(seen, rebalances_by_days(records))] == [*map(seen, whole(records))]
+
+
+@pytest.mark.parametrize("idle_rounds", [1, 4, 9])
+def test_restart_of_a_member_without_part_in_the_last_rebalances_is_one(idle_rounds: int) -> None:
+    """A rebalance of a consumer group need not touch all: who is there is known from older ones."""
+    idle, *others = members = trio()
+    rebalance(members, START_AT + 100, S.NEW_MEMBER, 3.0)
+    for n in range(idle_rounds):
+        rebalance(others, START_AT + 20_000 + 40_000 * n, S.SUBSCRIPTION_CHANGED, 3.0)
+    at = START_AT + 40_000 * idle_rounds + 60_000
+    before = {each.id for each in idle.written}
+    idle.generation = others[0].generation
+    idle.move(at, S.NEW_MEMBER, "transitioned from UNSUBSCRIBED to JOINING")
+    idle.settle(at + 1)
+    others[0].move(at + 0.5, S.COORDINATOR_REQUESTED)
+    others[0].settle(at + 2)
+    new = {each.id for each in idle.written} - before
+    records = [
+        msgspec.structs.replace(
+            each,
+            group_type="consumer",
+            member_id="new" if each.id in new else f"{each.client_id}-old",
+        )
+        for each in alive(others, 8) + idle.written
+    ]
+    found, wanted = by_days(records), analyze(records).incidents
+    assert [*map(outline, found)] == [*map(outline, wanted)]
+    assert found[-1].kind is IncidentKind.RESTART
