@@ -263,12 +263,11 @@ class GroupHistory:
         Its status is that of the drop until then, but it is not dropped again. Where no source
         shows the time of its join, and nobody else began the rebalance, it was the first.
         """
+        late = {cause for cause in causes if self._is_late_return(cause)}
+        if not late:
+            return causes
         exits = {segment.member.key for segment in rebalance.round.consumers if segment.is_exit}
-        late = {
-            cause
-            for cause in causes
-            if self._is_late_return(cause) and cause.member.key not in exits
-        }
+        late = {cause for cause in late if cause.member.key not in exits}
         first_at = rebalance.round.started_at if len(late) == len(causes) else float("inf")
         return [
             replace(
@@ -284,10 +283,11 @@ class GroupHistory:
         ]
 
     def _is_late_return(self, cause: Cause) -> bool:
+        if cause.kind is not IncidentKind.POLL_TIMEOUT:
+            return False
         away = self.members.away.get(cause.member.key)
         is_dropped = away is not None and away.how is DepartureMode.DROPPED
-        is_late = away is not None and cause.at > away.at + RETURN_S
-        return is_dropped and is_late and cause.kind is IncidentKind.POLL_TIMEOUT
+        return is_dropped and away is not None and cause.at > away.at + RETURN_S
 
     def _is_of_removed_alone(self, rebalance: ExplainedRebalance, causes: Sequence[Cause]) -> bool:
         """Check for leaves of expired members alone: nobody rebalances for them a second time."""
