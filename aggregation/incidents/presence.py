@@ -102,18 +102,18 @@ class Presence:
             self.present.pop(departure.member.key, None)
         self._note_arrivals(rebalance)
         for segment in rebalance.round.consumers:
-            stays = segment.is_open or segment.outcome is Outcome.SYNCED
+            key, is_synced = segment.member.key, segment.outcome is Outcome.SYNCED
             if segment.member_id is not None:
-                self.member_ids[segment.member.key] = segment.member_id
-            self.took_part_until[segment.member.key] = segment.ended_at
-            if segment.outcome is Outcome.SYNCED:
-                self.synced_at[segment.member.key] = segment.ended_at
-            if stays and not segment.is_exit:
-                if segment.member.key not in self.present:
-                    self.present_since[segment.member.key] = segment.started_at
-                self.present[segment.member.key] = segment.member
-            elif segment.is_exit:
-                self.present.pop(segment.member.key, None)
+                self.member_ids[key] = segment.member_id
+            self.took_part_until[key] = segment.ended_at
+            if is_synced:
+                self.synced_at[key] = segment.ended_at
+            if segment.is_exit:
+                self.present.pop(key, None)
+            elif segment.is_open or is_synced:
+                if key not in self.present:
+                    self.present_since[key] = segment.started_at
+                self.present[key] = segment.member
 
     def _note_arrivals(self, rebalance: ExplainedRebalance) -> None:
         """Note the new members that took nobody's place."""

@@ -5,6 +5,7 @@ members held 14 MiB, so fifty requests one after the other took an agent far ove
 """
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,21 @@ def test_analysis_of_recorded_records_leaves_no_cycle(path: Path) -> None:
     lines = path.read_bytes().splitlines()
 
     assert left_to_the_collector([decode_any(line) for line in lines]) == 0
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_collector_is_as_before_behind_an_analysis(*, is_enabled: bool) -> None:
+    def broken() -> Iterator[Sample]:
+        assert not gc.isenabled()
+        raise ValueError("broken")
+        yield
+
+    (gc.enable if is_enabled else gc.disable)()
+    try:
+        analyze(made(HISTORIES[next(iter(HISTORIES))], 2))
+        assert gc.isenabled() is is_enabled
+        with pytest.raises(ValueError, match="broken"):
+            analyze(broken())
+        assert gc.isenabled() is is_enabled
+    finally:
+        gc.enable()
