@@ -40,3 +40,9 @@ def test_document_stays_the_same_and_is_printable(name: str) -> None:
     assert json.loads(shown) == {"name": name}
     assert shown.decode()[:-1].isprintable()
     assert (name in shown.decode()) == name.isprintable()
+
+
+def test_document_without_such_characters_is_not_copied() -> None:
+    document = b'{"name":"payments"}'
+
+    assert escape_invisible(document) is document
