@@ -5,7 +5,6 @@ client reads it, so neither a large page nor a slow scraper delays a source.
 """
 
 import asyncio
-import gc
 import logging
 import socket
 import ssl
@@ -33,6 +32,7 @@ from agent.web.rate_limit import BURST, INTERVAL_S, RateLimit, RateLimitMiddlewa
 from agent.web.reload_auth import RELOAD, ReloadPolicy
 from agent.web.shared_turns import BusyError, SharedTurns
 from agent.web.unsent_pages import Page, UnsentPages
+from aggregation.cycle_collector import paused_collector
 from aggregation.live.live import live
 from metrics.exporters.exposition import AgentStats, Exposition, SourceStats
 from metrics.model.snapshot import Snapshot
@@ -135,7 +135,7 @@ class _Handlers:
         return self._unsent.respond(page)
 
     def _build(self, path: str, seen: "Seen", query: "QueryParams") -> Page:
-        with _without_gc():
+        with paused_collector():
             page = self._pages[path](seen, query)
             headers = _PAGE_HEADERS | ({"Location": page.location} if page.location else {})
             return Page([page.html.encode()], _HTML, headers, page.status_code)
@@ -190,7 +190,7 @@ class _Handlers:
         return PlainTextResponse("reloaded\n")
 
     def _look(self) -> tuple[Snapshot, AgentStats]:
-        with _without_gc():
+        with paused_collector():
             return self._dependencies.snapshot()
 
     def _scrape(self, accept: str) -> Callable[[], Page]:
@@ -199,7 +199,7 @@ class _Handlers:
         members, state_sets = self._dependencies.members, self._config.state_sets
 
         def write_page() -> Page:
-            with _without_gc():
+            with paused_collector():
                 exposition = Exposition(live(snapshot, members=members), stats)
                 return Page(
                     *self._writer.write(exposition, accept, self._max_series, state_sets=state_sets)
@@ -219,21 +219,6 @@ def _without_members(source: SourceStats) -> Sequence[str]:
     if not source.members and not any(file.has_no_group for file in files):
         return (source.name,)
     return [file.path for file in files if file.is_blind]
-
-
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """Turn off the cycle collector while thousands of rows without cycles are built.
-
-    With 10,000 series it took half of a page's time.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def make_app(config: WebConfig, max_series: int, dependencies: ServerDependencies) -> Router:

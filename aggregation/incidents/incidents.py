@@ -6,14 +6,13 @@ become incidents (`aggregation.incidents.detection`), each with its cost.
 Source: incidents.md.
 """
 
-import gc
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
+from aggregation.cycle_collector import paused_collector
 from aggregation.incidents.attributes import Attributes, read_attributes
 from aggregation.incidents.cost import count_away, count_moves, count_unread, note_exits
 from aggregation.incidents.details import complete
@@ -137,27 +136,12 @@ def analyze(
 
     All arguments are those of `prepare_records`.
     """
-    with _without_collections():
+    with paused_collector():  # an analysis makes no cycles
         known = prepare_records(records, watermark, now, clocks=clocks, silences=silences)
         rebalances = explain_known(known)
         incidents = find_incidents(rebalances, known.records, known.now)
         named = _name_clock_steps(incidents, known.clock_steps)
     return Analysis(rebalances, named, known.clock_steps, known.doubts, known.leads)
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Hold back the cycle collector: an analysis makes no cycles, and a search takes a tenth.
-
-    The collector is that of the process. If two threads are here, the first that leaves starts it.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _name_clock_steps(incidents: list[Incident], steps: Sequence[ClockStep]) -> list[Incident]:
