@@ -25,12 +25,14 @@ from agent.sources.lines.record_dumps import (
     split_xml,
 )
 from agent.sources.lines.tables import find_named_table, find_names, find_table
+from agent.sources.lines.yaml_records import read_yaml_record
 
 FindEnd = Callable[[bytes], int]
 """Returns the place behind the last whole entry of a text."""
 
 _IS_OPEN = re.compile(rb"\{\s*\n")
 """An object over several lines."""
+_YAML_BEGIN = re.compile(rb"(?m)^---(?:[ \t]*\r?\n|(?=[ \t]))")
 _YAML_TIME = re.compile(rb"(?m)^(?:receiveT|t)imestamp: ")
 _AWS_HEAD = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]{8,15}\+00:00 (?:\S{1,512} )?", re.ASCII)
 _AWS_OBJECT = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT[\d:.]{8,15}\+00:00 (?:\S{1,512} )?\r?\n\{\r?\n")
@@ -39,7 +41,7 @@ _AWS_LINE = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}000\+00:00 \S")
 """A line of `aws logs tail`: objects may follow, of other messages."""
 _BETWEEN_OBJECTS = re.compile(r"[\s,]{0,64}(?:[\[\]](?=[\s,\]{]|\Z)[\s,]{0,64}){0,4}(?=\{|\Z)")
 _IS_OBJECT = re.compile(r"\{\s{0,64}(?:[\"}]|\Z)")
-_DECODER = json.JSONDecoder()
+_DECODER, _TEXTS_OF_NUMBERS = json.JSONDecoder(), json.JSONDecoder(parse_int=str)
 _WORD_CHARS = 6
 _FAULTS_MAX = 200
 """Broken objects; with more of them, the text is read by lines: each costs a search of it all."""
@@ -94,9 +96,10 @@ def _split_strings(data: bytes) -> Iterator[Any]:
     except (ValueError, RecursionError):
         yield from map(_join_cells, data.decode(errors="replace").splitlines())
         return
-    lists = found.values() if isinstance(found, dict) else (found,)
-    for each in lists:
-        yield from (text for text in each if isinstance(text, str))
+    fields = found.values() if isinstance(found, dict) else (found,)
+    for each in fields:
+        texts = each if isinstance(each, list) else ()
+        yield from (text for text in texts if isinstance(text, str))
 
 
 def _join_cells(line: str) -> str:
@@ -184,6 +187,16 @@ def _decode_at(text: str, place: int) -> tuple[Any, int]:
         return None, len(text) if is_end else text.rfind("\n", 0, error.pos) + 1
     except RecursionError:
         return None, place
+    except ValueError:  # a number of thousands of digits
+        return _decode_numbers(text, place)
+
+
+def _decode_numbers(text: str, place: int) -> tuple[Any, int]:
+    """Return the same of an object whose numbers are read as texts."""
+    try:
+        return _TEXTS_OF_NUMBERS.raw_decode(text, place)
+    except (ValueError, RecursionError):
+        return None, place
 
 
 def _breaks_off(error: json.JSONDecodeError, text: str) -> bool:
@@ -193,16 +206,13 @@ def _breaks_off(error: json.JSONDecodeError, text: str) -> bool:
 
 
 def split_yaml(data: bytes) -> Iterator[Any]:
-    """Yield the documents of gcloud's default format; a broken one ends it."""
-    import yaml  # noqa: PLC0415 - for this format alone
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        for found in yaml.load_all(data, Loader=loader):
-            if isinstance(found, dict):
-                yield found
-    except yaml.YAMLError:
-        return
+    """Yield the documents of gcloud's default format; a broken one as lines."""
+    for text in _YAML_BEGIN.split(data):
+        found = read_yaml_record(text)
+        if found is not None:
+            yield found
+        else:
+            yield from text.decode(errors="replace").splitlines()
 
 
 def to_lines(split: Split, data: bytes) -> list[bytes]:

@@ -180,7 +180,11 @@ def join_record(head: str, lines: Iterable[str]) -> str | None:
     inner = decode('{"' + tail) if tail else None
     if inner is not None:
         head, fields = message, {**inner, **fields}
-    return f"{_SENDER.sub('', head, count=1)} {msgspec.json.encode(fields).decode()}"
+    try:
+        written = msgspec.json.encode(fields).decode()
+    except RecursionError:  # read with the last level that the stack has
+        return None
+    return f"{_SENDER.sub('', head, count=1)} {written}"
 
 
 def _split_fields(lines: Iterable[str]) -> list[tuple[str, list[str]]]:

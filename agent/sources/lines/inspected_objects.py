@@ -41,6 +41,8 @@ _DEEP = re.compile(r"\[(?:Array|Object)\]|\bundefined\b")
 """Placeholders for values deep within an object, and for a missing value."""
 _BARE_NAME = re.compile(r"([{,]\s*)([A-Za-z_$][\w$]*):")
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+_INTEGER = re.compile(r"\d{1,18}", re.ASCII)
+"""Python raises an error for thousands of digits."""
 _QUOTES = "'\"`"
 
 
@@ -96,12 +98,15 @@ def _join(found: re.Match[bytes]) -> bytes:
     if isinstance(inner, dict):  # an entry of kafkajs's as it is
         fields |= inner
         del fields["log"]
-    return (found["head"] or b"") + msgspec.json.encode(fields)
+    try:
+        return (found["head"] or b"") + msgspec.json.encode(fields)
+    except RecursionError:  # read with the last level that the stack has
+        return found[0]
 
 
 def _read(text: str) -> Any:
     """Return a number, the content of a string, or an object; an incomplete one stays a text."""
-    if text.isdecimal():
+    if _INTEGER.fullmatch(text) is not None:
         return int(text)
     if text[:1] in "{[":
         with contextlib.suppress(msgspec.DecodeError, RecursionError):

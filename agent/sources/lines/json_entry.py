@@ -8,6 +8,7 @@ message.
 """
 
 import contextlib
+import json
 import re
 from ast import literal_eval
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,10 @@ from metrics.model.names import clip_name
 Json = dict[str, Any]
 
 _REPR_MAX_CHARS = 1 << 16
+_DECODER = json.JSONDecoder()
+"""Reads an object with text behind it, which msgspec refuses."""
+_HALF = re.compile(r"\\u[dD][89a-fA-F][\da-fA-F]{2}", re.ASCII)
+"""An escape of UTF-16 for half of a character, as Python's JSON writes a byte that is no UTF-8."""
 _OF_CLOJURE = re.compile(
     r':([\w./-]{1,64}) ((?:#inst )?"(?:[^"\\]|\\.){0,65536}"|[^\s,{}"\[\]()]{1,256})'
 )
@@ -192,12 +197,40 @@ def decode(text: str) -> Json | None:
     return found if isinstance(found, dict) else None
 
 
+def decode_first(text: str, begin: int) -> tuple[Json, int]:
+    """Return the object that begins at a brace, and the place behind it.
+
+    Raises:
+        ValueError, RecursionError: there is no such object.
+
+    """
+    found, end = _DECODER.raw_decode(text, begin)
+    return (found if _HALF.search(text, begin, end) is None else _write_halves(found)), end
+
+
+def _write_halves(found: Json) -> Json:
+    """Return an object with a question mark for each half of a character, which no text can hold.
+
+    Raises:
+        ValueError, RecursionError: a value that JSON cannot hold.
+
+    """
+    text = json.dumps(found, ensure_ascii=False).encode(errors="replace")
+    return msgspec.json.decode(text, type=Json)
+
+
 def _decode_other(text: str) -> Json | None:
-    """Return a dictionary that Python printed, or a map that Clojure printed."""
+    """Return an object with half of a character, or what Python or Clojure printed as a map."""
     if text.startswith("{:"):
         pairs = _OF_CLOJURE.findall(text[:_REPR_MAX_CHARS])
         return {name: _read_clojure(value) for name, value in pairs} or None
-    return _decode_repr(text) if text.startswith("{'") else None
+    if text.startswith("{'"):
+        return _decode_repr(text)
+    if text.startswith("{") and _HALF.search(text) is not None:
+        with contextlib.suppress(ValueError, RecursionError):
+            found, end = decode_first(text, 0)
+            return None if text[end:].strip() else found
+    return None
 
 
 def _read_clojure(value: str) -> Any:
@@ -211,9 +244,23 @@ def _decode_repr(text: str) -> Json | None:
     try:
         found = literal_eval(text) if len(text) <= _REPR_MAX_CHARS else None
         found = msgspec.to_builtins(found, str_keys=True)  # a key may be a number
+        return _check(found) if isinstance(found, dict) else None
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+
+
+def _check(found: Json) -> Json:
+    """Return an object whose values can be written: a number in hex may have any length.
+
+    Raises:
+        ValueError, RecursionError: a value that JSON cannot hold.
+
+    """
+    try:
+        msgspec.json.encode(found)
+    except UnicodeEncodeError:
+        return _write_halves(found)
+    return found
 
 
 def read_pairs(text: str) -> Json | None:
@@ -320,7 +367,7 @@ def _add_named_origin(entry: JsonEntry, found: Json) -> None:
 def split_export(found: Json, depth: int = _DEPTH) -> list[Json]:
     """Return the entries of an export as objects; the object itself if it is an entry."""
     if "values" in found and isinstance(found.get("stream"), dict):
-        pairs = [pair for pair in found["values"] if isinstance(pair, list) and pair]
+        pairs = [pair for pair in _list(found["values"]) if isinstance(pair, list) and pair]
         if len(pairs) > 1 and str(pairs[0][0]) > str(pairs[-1][0]):  # Loki's default order
             pairs.reverse()
         return [{"stream": found["stream"], "values": [pair]} for pair in pairs]
@@ -379,8 +426,7 @@ def _read_columns(rows: Any) -> Iterator[Json]:
 
 def _read_loki(found: Json) -> Iterator[JsonEntry]:
     """Yield the lines of one stream in a response of Loki."""
-    values = found["values"]
-    for pair in values if isinstance(values, list) else ():
+    for pair in _list(found["values"]):
         is_line = isinstance(pair, list) and len(pair) > 1 and isinstance(pair[1], str)
         if not is_line:
             continue
@@ -622,10 +668,11 @@ def _value(found: Any) -> Any:
 
 
 def _dicts(found: Json, key: str) -> Iterator[Json]:
-    values = found.get(key)
-    yield from (
-        (each for each in values if isinstance(each, dict)) if isinstance(values, list) else ()
-    )
+    yield from (each for each in _list(found.get(key)) if isinstance(each, dict))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _first(found: Json, paths: tuple[str, ...]) -> str:

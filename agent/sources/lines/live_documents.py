@@ -207,7 +207,7 @@ class LiveDocuments:
         if self._stage is _FileForm.LINES:
             return state
         is_growing = self._stage is _FileForm.GROWING
-        names = self._names.decode(errors="surrogateescape")
+        names = self._names.decode(errors="replace")  # as the reader of tables does
         return state | {"document": [self._form, names] if is_growing else []}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -218,7 +218,7 @@ class LiveDocuments:
         if document is None:  # an older release has none
             self._stage = _FileForm.LINES
         elif document:
-            self._form, self._names = document[0], document[1].encode(errors="surrogateescape")
+            self._form, self._names = document[0], document[1].encode()
             self._stage = _FileForm.GROWING
 
     def _choose(self, *, is_whole: bool) -> bool:

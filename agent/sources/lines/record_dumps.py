@@ -191,7 +191,7 @@ def split_verbose(data: bytes) -> Iterator[Any]:
     pieces = VERBOSE_HEAD.split(data)
     for time, body in zip(pieces[1::2], pieces[2::2], strict=True):
         fields = {name.decode(): value.decode(errors="replace") for name, value in _fields(body)}
-        yield {"timestamp": time.decode(), **fields}
+        yield {"timestamp": time.decode(errors="replace"), **fields}
 
 
 def _fields(body: bytes) -> Iterator[tuple[bytes, bytes]]:

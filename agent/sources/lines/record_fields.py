@@ -9,12 +9,12 @@ and the begin of its record.
 
 import re
 from html import unescape
-from typing import Any
 
 import msgspec
 
 from agent.sources.lines.json_entry import MESSAGES, Json, decode
 from agent.sources.lines.record_dumps import find_collector_time, split_xml
+from agent.sources.lines.yaml_records import read_yaml_record
 
 _MAX_BYTES = 8_192
 """Longest part of a record before its message."""
@@ -28,7 +28,6 @@ _XML_MESSAGE = re.compile(
 _YAML_MESSAGE = re.compile(r"(?:formattedM|m)essage: (.+)")
 _COLLECTOR_MESSAGE = re.compile(r"Body: Str\((.*)\)\s*$")
 _JSON_FIELD = re.compile(r'\s*"([\w@.]{1,64})"\s{0,8}:\s')
-_WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
 _DEPTH = 3
 """Objects around the message within one record."""
 
@@ -89,27 +88,7 @@ def _read_yaml(near: bytes) -> Json | None:
     begin = _last(_YAML_BEGIN, near)
     if begin is None:
         return None
-    import yaml  # noqa: PLC0415 - for this layout alone
-
-    try:  # the base loader makes nothing of texts: a date that is none would be an error
-        found: Any = yaml.load(near[begin:], yaml.BaseLoader)  # noqa: S506 - safer than SafeLoader
-    except (yaml.YAMLError, RecursionError, ValueError):
-        return None
-    return _read_numbers(found) if isinstance(found, dict) else None
-
-
-def _read_numbers(found: Json) -> Json:
-    """Return an object with its numbers, and those of the objects in it."""
-    inner = {key: value for key, value in found.items() if isinstance(value, dict)}
-    return {
-        **{key: _read_number(value) for key, value in found.items()},
-        **{key: {k: _read_number(v) for k, v in value.items()} for key, value in inner.items()},
-    }
-
-
-def _read_number(value: Any) -> Any:
-    is_number = isinstance(value, str) and _WHOLE.fullmatch(value) is not None
-    return int(value) if is_number else value
+    return read_yaml_record(near[begin:])
 
 
 def _last(pattern: re.Pattern[bytes], near: bytes) -> int | None:

@@ -107,7 +107,7 @@ def stream_of(path: Path) -> str:
 
 def rotation(path: Path) -> Rotation:
     """Split a path into its base and its place in the rotation."""
-    name = _BEING_PACKED.sub(r"\1", path.name.removesuffix(".gz"))
+    name = _BEING_PACKED.sub(r"\1", path.name.removesuffix(".gz") or path.name)
     match = next(filter(None, (pattern.fullmatch(name) for pattern in _ROTATED)), None)
     if match is None:
         return Rotation(path.with_name(name), (2, "", ()))

@@ -10,7 +10,6 @@ that a logger adds to each line.
 """
 
 import contextlib
-import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -19,7 +18,7 @@ from typing import Any
 import msgspec
 
 from agent.sources.lines.inspected_objects import as_json
-from agent.sources.lines.json_entry import Json, decode, level_of
+from agent.sources.lines.json_entry import Json, decode, decode_first, level_of
 
 _KNOWN = (
     "why", "group", "groupId", "member_id", "memberId", "leaderId", "isLeader", "instance_id",
@@ -78,8 +77,6 @@ _SEPARATOR = re.compile(r"\s(?:[-\u2013|]|--|[=-]>)$")
 """Between a message and its fields."""
 _JSON_TAIL = re.compile(r"\s(?=\{\")")
 _INSPECTED = re.compile(r"\s(?=\{ '?[A-Za-z_$][\w$.@-]{0,63}'?: )")
-_DECODER = json.JSONDecoder()
-"""Reads an object with text behind it, which msgspec refuses."""
 _MAX_OBJECTS = 8
 """Objects of a line that are tried, so that a line costs its length at most so many times."""
 
@@ -171,7 +168,7 @@ def _find_object(text: str) -> tuple[str, Json] | None:
             if found is not None:
                 return head, found
         with contextlib.suppress(ValueError, RecursionError):
-            found, end = _DECODER.raw_decode(text, begin.end())
+            found, end = decode_first(text, begin.end())
             if not _GROUPS.isdisjoint(found):
                 return head, found
     return None
@@ -183,7 +180,7 @@ def _find_inspected(text: str) -> tuple[str, Json] | None:
     if begin is None:
         return None
     with contextlib.suppress(ValueError, RecursionError):
-        found, _ = _DECODER.raw_decode(as_json(text[begin.end() :]))
+        found, _ = decode_first(as_json(text[begin.end() :]), 0)
         if not _GROUPS.isdisjoint(found):
             return text[: begin.start()], found
     return None
@@ -232,9 +229,14 @@ def _write(value: Any) -> str:
     if not value:
         return ""
     error = _read_error(value) if isinstance(value, dict) else None
-    if error is not None:
-        return error
-    return msgspec.json.encode(value).decode()[:_MAX_CHARS]
+    return _write_object(value) if error is None else error
+
+
+def _write_object(value: Any) -> str:
+    try:
+        return msgspec.json.encode(value).decode()[:_MAX_CHARS]
+    except RecursionError:  # read with the last level that the stack has
+        return ""
 
 
 def _read_error(found: Json) -> str | None:
