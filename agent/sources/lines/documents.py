@@ -299,10 +299,21 @@ def find_table_names(head: bytes) -> tuple[bytes, bytes] | None:
 
     Where no row has names that are known, the cells show them.
     """
-    if find_named_table(head) is not None:
-        names, newline, rows = head.partition(b"\n")
-        return names + newline, rows
-    return find_names(head)
+    if find_named_table(head) is None:
+        return find_names(head)
+    end = _find_first_row_end(head)
+    return None if find_named_table(head[:end] * 2) is None else (head[:end], head[end:])
+
+
+def _find_first_row_end(head: bytes) -> int:
+    """Return the place behind the first row; a name in quotes may hold line ends."""
+    end, quotes = 0, 0
+    while line_end := head.find(b"\n", end) + 1:
+        quotes += head.count(b'"', end, line_end)
+        end = line_end
+        if quotes % 2 == 0:
+            break
+    return end
 
 
 def is_begun(head: bytes) -> bool:

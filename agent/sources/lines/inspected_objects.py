@@ -89,14 +89,15 @@ def _is_entry(found: re.Match[bytes]) -> bool:
 def _join(found: re.Match[bytes]) -> bytes:
     if not _is_entry(found):
         return found[0]
+    inner = found["fields"].decode(errors="replace")
     if found["head"] is not None:
         with contextlib.suppress(msgspec.DecodeError, RecursionError):  # JSON, with an indentation
-            return found["head"] + msgspec.json.encode(_decode(b"{%s}" % found["fields"]))
-    texts = _FIELD.findall(found["fields"].decode(errors="replace"))
+            return found["head"] + msgspec.json.encode(_decode(f"{{{inner}}}"))
+    texts = _FIELD.findall(inner)
     fields = {name: _read(text.strip().rstrip("\r,")) for name, text in texts}
-    inner = fields.get("log")
-    if isinstance(inner, dict):  # an entry of kafkajs's as it is
-        fields |= inner
+    log = fields.get("log")
+    if isinstance(log, dict):  # an entry of kafkajs's as it is
+        fields |= log
         del fields["log"]
     try:
         return (found["head"] or b"") + msgspec.json.encode(fields)

@@ -269,15 +269,15 @@ class LiveDocuments:
         """Choose the form of a document; return False while it is only begun."""
         from agent.sources.lines import documents  # noqa: PLC0415 - for few files alone
 
-        name = documents.name_growing(head)
+        name, table = documents.name_growing(head), None
+        if name == documents.TABLE:
+            table = documents.find_table_names(self._held.lstrip())
+            if table is None:  # its rows do not go on as the first ones
+                return True
+            self._names, self._held = table
         if name is not None:
             self._form, self._stage = name, _FileForm.GROWING
             self._order = LineOrder(self._timezone)
-            if name == documents.TABLE:
-                self._names, self._held = documents.find_table_names(self._held.lstrip()) or (
-                    b"",
-                    b"",
-                )
         elif documents.find_finished(head) is not None:
             self._stage = _FileForm.FINISHED
         elif not is_whole and len(head) < _HEAD_BYTES:

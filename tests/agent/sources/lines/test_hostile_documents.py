@@ -133,6 +133,12 @@ def test_value_of_any_depth_is_written() -> None:
         join_inspected(f"{{\n  message: 'x',\n  a: {value}\n}}\n".encode())
 
 
+def test_object_behind_a_text_may_be_no_utf_8() -> None:
+    found = join_inspected(b'INFO x {\n  "groupId": "g\xff"\n}\n')
+
+    assert found == 'INFO x {"groupId":"g\ufffd"}\n'.encode()
+
+
 @pytest.mark.parametrize("digits", [18, 19, 5_000])
 def test_number_in_an_object_of_node_may_have_any_length(digits: int) -> None:
     text = "9" * digits
@@ -154,6 +160,15 @@ def test_names_of_a_table_that_are_no_utf_8_survive_a_restart() -> None:
 
     assert whole
     assert _read(table, cut) == whole
+
+
+@pytest.mark.parametrize("name", ["two\nlines", 'a "quoted" one', "", 'half a "'])
+def test_table_with_any_name_of_a_column_is_read(name: str) -> None:
+    quoted = name.replace('"', '""')
+    head = f'"timestamp","message","{quoted}"\n'
+    rows = "".join(f'"{at:%Y-%m-%dT%H:%M:%S.%f}Z","{text}","x"\n' for at, text in EVENTS)
+
+    assert _read((head + rows).encode(), None)
 
 
 def _create() -> LiveDocuments:
