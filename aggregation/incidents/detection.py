@@ -461,7 +461,7 @@ class GroupHistory:
         ]
         if not closes:
             return
-        closed_at, member = min(closes)
+        closed_at, member = min(closes, key=lambda close: (close[0], close[1].key))
         draft.kind, draft.certainty, draft.reason = IncidentKind.MEMBER_LEFT, Certainty.SEEN, CLOSED
         draft.add_members([member])
         del self.members.present[member.key]

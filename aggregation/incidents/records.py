@@ -18,6 +18,7 @@ from metrics.model.sample import (
     decode,
     digest,
     format_time,
+    normalize_time,
 )
 from metrics.model.status import RebalanceStatus
 
@@ -90,6 +91,9 @@ def decode_any(line: bytes) -> Sample:
     if sample.kind is not SampleKind.INCIDENT:
         return sample
     try:
-        return _decoder.decode(line)
+        record = _decoder.decode(line)
+        ended_ts = normalize_time(record.ended_ts)
     except MALFORMED:
         return sample
+    times = {"ts": sample.ts, "joined_ts": sample.joined_ts, "ended_ts": ended_ts}
+    return msgspec.structs.replace(record, **times)

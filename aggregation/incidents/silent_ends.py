@@ -49,7 +49,7 @@ def find_silent_ends(
         if last is None or _is_back(last, attributes, until):
             return []
         found.append(last)
-    return sorted(found)
+    return sorted(found, key=lambda each: (each.at, each.member.key))
 
 
 def _list_ends(

@@ -100,8 +100,13 @@ class FleetMember:
 
     @property
     def highest(self) -> OpenEpisode:
-        """The open episode with the highest status."""
-        return max(self.open.values(), default=OpenEpisode(NONE, self.since_at, self.reason))
+        """The open episode with the highest status, the latest of equal ones."""
+        none = OpenEpisode(NONE, self.since_at, self.reason)
+        return max(self.open.values(), default=none, key=_rank)  # a reason may be None
+
+
+def _rank(episode: OpenEpisode) -> tuple[RebalanceStatus, float, str]:
+    return episode.status, episode.since_at, episode.reason or ""
 
 
 def apply_record(row: FleetMember, record: Sample, at: float, heard_at: float) -> bool:

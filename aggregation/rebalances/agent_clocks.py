@@ -292,12 +292,13 @@ def _find_leads(
     single = _find_single(offsets)
     on_wire: set[str] = set()
     for (agent, other), found in offsets.items():
-        own = spans[agent, other]
+        own, reverse = spans[agent, other], spans[other, agent]
         on_wire |= {
             name for name, is_wire in zip((agent, other), found[0].on_wire, strict=True) if is_wire
         }
-        if own and _is_proven(found, single):
-            edges[agent][other], edges[other][agent] = own, spans[other, agent]
+        # events in the order of the other clock may contradict each other
+        if own and reverse and _is_proven(found, single):
+            edges[agent][other], edges[other][agent] = own, reverse
     leads: dict[str, Sequence[_OffsetSpan]] = {}
     for agent in edges:
         if agent not in leads:

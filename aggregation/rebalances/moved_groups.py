@@ -76,7 +76,12 @@ def _list_syncs(records: Sequence[Sample]) -> Mapping[GroupRef, Sequence[_SeenSy
         if record.outcome is Outcome.SYNCED and record.generation is not None:
             sync = _SeenSync(record.ts, record.generation, record.agent, member_of(record))
             found[ref].append(sync)
-    return {ref: sorted(syncs) for ref, syncs in found.items() if len(agents[ref]) > 1}
+    # by time alone: a member's instance id may be None, which has no order
+    return {
+        ref: sorted(syncs, key=attrgetter("ts"))
+        for ref, syncs in found.items()
+        if len(agents[ref]) > 1
+    }
 
 
 def _list_unfinished(

@@ -22,6 +22,10 @@ _ID_HEX_DIGITS = 32
 _TIME_CHARS = len("2026-11-21T06:33:44.209000")
 _TIME_MAX_CHARS = 64
 """Python reads any number of decimals."""
+_CANONICAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+"""Times as `format_time` writes them: the order of the texts is that of the instants."""
+RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+"""Python reads more: weeks, times without colons, a space for the T."""
 _LAST_AT = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
 UNEXPLAINED = "joined without a visible cause"
@@ -158,7 +162,7 @@ def encode(sample: Sample) -> bytes:
 
 
 def decode(line: bytes) -> Sample:
-    """Return the record of a line from any writer.
+    """Return the record of a line from any writer; its times are those of `format_time`.
 
     Raises:
         ValueError: the line is no record; the text names the reason.
@@ -174,9 +178,27 @@ def decode(line: bytes) -> Sample:
         raise ValueError(f"{wrong} is no status code (0 to {max(RebalanceStatus):d})")
     if parse_time(sample.ts) < 0:
         raise ValueError(f"{sample.ts!r} is before 1970")
-    if sample.joined_ts is not None:
-        parse_time(sample.joined_ts)
-    return sample
+    ts, joined_ts = normalize_time(sample.ts), sample.joined_ts
+    if joined_ts is not None:
+        joined_ts = normalize_time(joined_ts)
+    if (ts, joined_ts) == (sample.ts, sample.joined_ts):
+        return sample
+    return msgspec.structs.replace(sample, ts=ts, joined_ts=joined_ts)
+
+
+def normalize_time(ts: str) -> str:
+    """Return a time of any writer in the form of `format_time`: records are compared as texts.
+
+    Raises:
+        ValueError: the text is no RFC 3339 time, or has no zone.
+
+    """
+    at = parse_time(ts)
+    if _CANONICAL.fullmatch(ts):
+        return ts
+    if RFC_3339.fullmatch(ts) is None:
+        raise ValueError(f"{ts!r} is no RFC 3339 time")
+    return format_time(at)
 
 
 @lru_cache(maxsize=8)  # a record has its instant in its columns and its ids

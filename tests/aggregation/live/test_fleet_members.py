@@ -429,3 +429,13 @@ def test_open_episodes_of_all_rows_are_bounded() -> None:
 
     assert sum(len(row.open) for row in hub.fleet._rows.values()) == 6
     assert hub.fleet.evicted == 14
+
+
+def test_of_two_equal_statuses_one_has_no_reason() -> None:
+    """Two members share a row: both begin at one instant, and one of them names no reason."""
+    hub = Hub()
+    hub.raise_to(WIRE, 6, 10.0, reason="closed")
+    hub.raise_to(WIRE, 6, 10.0, reason=None, episode="other")
+    hub.raise_to(WIRE, 6, 11.0, reason=None, episode="third")
+
+    assert hub.statuses(12.0) == [6]

@@ -288,3 +288,16 @@ def test_assignments_at_the_same_distance_hide_no_offset(ahead_s: float) -> None
     given.append(record("log", 300.01, ahead_s, **left))
 
     assert leads(given) == {"log": ahead_s}
+
+
+def test_offsets_that_agree_in_the_order_of_one_clock_alone_are_none() -> None:
+    """By the other clock the event that contradicts them is between them."""
+    events = ((0, 250), (300, 250), (0, 0), (200, 250))
+    found = [
+        record(agent, at + ahead_s, generation=generation, joined=at + ahead_s - 0.5)
+        for generation, (at, behind_s) in enumerate(events)
+        for agent, ahead_s in (("b", 0), ("a", behind_s))
+    ]
+
+    assert align_agents(found).records == found
+    assert leads(found) == {}

@@ -92,3 +92,16 @@ def test_assignment_that_a_client_logs_ends_the_brokers_episode() -> None:
     found = end_moved_episodes([*FIRST, *clients])
 
     assert [r.ts for r in found if r.kind is SampleKind.LOST] == [min(r.ts for r in after)] * 3
+
+
+def test_static_and_dynamic_member_of_one_name_have_their_assignments_at_one_instant() -> None:
+    """A name that is None has no order."""
+    both = [
+        replace(r, id=f"{name}{r.id}", client_id="a", host="h", group_instance_id=name)
+        for r in NEXT
+        for name in (None, "i-1")
+    ]
+
+    found = end_moved_episodes([*OPEN, *both])
+
+    assert [r.ts for r in found if r.kind is SampleKind.LOST] == [NEXT[0].ts] * 3

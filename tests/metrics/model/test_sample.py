@@ -108,6 +108,37 @@ class TestCodec:
             decode(encode(msgspec.structs.replace(SAMPLE, **changed)))
         assert str(refused.value) == why
 
+    @pytest.mark.parametrize(
+        "written",
+        [
+            "2026-11-21T06:31:51.4Z",
+            "2026-11-21t06:31:51.400000z",
+            "2026-11-21T20:31:51.400000+14:00",
+            "2026-11-20T07:31:51.40-23:00",
+        ],
+    )
+    def test_times_of_other_writers_are_read_as_this_one_writes_them(self, written: str) -> None:
+        """Records are compared by the texts of their times."""
+        other = msgspec.structs.replace(SAMPLE, ts=written, joined_ts=written)
+
+        assert decode(encode(other)) == msgspec.structs.replace(SAMPLE, joined_ts=SAMPLE.ts)
+
+    @pytest.mark.parametrize(
+        "written",
+        [
+            "20261121T063151Z",
+            "2026-W47-6T06:31:51Z",
+            "2026-11-21 06:31:51Z",
+            "2026-11-21T06:31Z",
+            "2026-11-21T06:31:51,4Z",
+            "2026-11-21T06:31:51+00:00:30",
+        ],
+    )
+    @pytest.mark.parametrize("key", ["ts", "joined_ts"])
+    def test_other_forms_of_iso_8601_are_no_time_of_a_record(self, key: str, written: str) -> None:
+        with pytest.raises(ValueError, match="is no RFC 3339 time"):
+            decode(encode(msgspec.structs.replace(SAMPLE, **{key: written})))
+
     @pytest.mark.parametrize("line", [b"", b"{", b"[]", b'{"id":"\xff"}', b"[" * 100_000])
     def test_what_is_no_json_of_ours_is_no_record(self, line: bytes) -> None:
         with pytest.raises(ValueError):  # noqa: PT011 - msgspec's own words

@@ -35,6 +35,8 @@ def test_other_offsets_and_fractions_are_the_same_instant() -> None:
     row = read_line(changed(ts="2025-11-24T01:30:00.5+02:00"))
     assert datetime(2025, 11, 23, 23, 30, 0, 500_000, UTC) == row["ts"]
     assert date(2025, 11, 23) == row["day"]
+    joined = read_line(changed(joined_ts="2025-11-24T01:30:00.5+02:00"))
+    assert joined["joined_ts"] == "2025-11-23T23:30:00.500000Z"
 
 
 @pytest.mark.parametrize(
@@ -62,6 +64,7 @@ def test_other_offsets_and_fractions_are_the_same_instant() -> None:
         (changed(ts="0001-01-01T00:00:00+01:00"), "is no time"),
         (changed(ts="1582-10-10T00:00:00Z"), "before 1970"),
         (changed(joined_ts="yesterday"), "'yesterday' is no time"),
+        (changed(joined_ts="2025-W48-1T01:30:00Z"), "is no RFC 3339 time"),
     ],
 )
 def test_what_is_no_record_says_why(line: bytes, reason: str) -> None:
