@@ -186,6 +186,10 @@ class StreamTail:
             self._saved, self._saved_at = self.position(), self.follower.place_number
         return self._saved
 
+    def forget_parser(self) -> None:
+        """Begin with a new parser behind what was read."""
+        self._parser = self._sleep = self._saved = None
+
     def position(self) -> Position | None:
         """Return the place and the parser's state; None before the first file is open."""
         place = self.follower.place

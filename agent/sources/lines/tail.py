@@ -172,22 +172,53 @@ class FileTail:
             self._scanned_at = now
             self._open.try_more()
         self._is_limited = False
+        bugs = list[Exception]()
         for tail in list(self._tails.values()):
-            if self._is_ahead(tail, now):
-                self._is_limited = True
-            elif tail.is_due(now):
-                while self._advance(tail, now, emit, detach) and tail.is_behind:
-                    if self._is_ahead(tail, now) or not (tail.is_within_line or has_time()):
-                        break
+            with self._keep_bug(tail, bugs):
+                self._read_blocks(tail, now, emit, detach, has_time)
             yield
         tails: Collection[StreamTail] = self._tails.values()
         self.health.up = not tails or any(tail.fault is None for tail in tails)
         tails = self._find_busy()
         for tail in tails:
-            self._settle(tail, now, emit)
-            self._emit(tail.release_overdue(now), emit)
+            with self._keep_bug(tail, bugs):
+                self._settle(tail, now, emit)
+                self._emit(tail.release_overdue(now), emit)
         self.health.lag_s = max((tail.lag_s(now) for tail in tails), default=0.0)
         self._is_behind = any(tail.is_behind for tail in tails)
+        if bugs:
+            raise bugs[0]
+
+    def _read_blocks(
+        self,
+        tail: StreamTail,
+        now: float,
+        emit: Emit,
+        detach: Detach,
+        has_time: Callable[[], bool],
+    ) -> None:
+        """Read the next blocks of a stream, unless others have to catch up with it."""
+        if self._is_ahead(tail, now):
+            self._is_limited = True
+        elif tail.is_due(now):
+            while self._advance(tail, now, emit, detach) and tail.is_behind:
+                if self._is_ahead(tail, now) or not (tail.is_within_line or has_time()):
+                    break
+
+    @contextlib.contextmanager
+    def _keep_bug(self, tail: StreamTail, bugs: list[Exception]) -> Iterator[None]:
+        """Keep the error of a bug until the other streams are read.
+
+        The bytes that showed it are passed over, and what the parser holds with them: it would show
+        the bug for ever.
+        """
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised after the step
+            tail.forget_parser()
+            self._count(Counter(["bug"]))
+            error.add_note(f"in {tail.stream}: its bytes are passed over")
+            bugs.append(error)
 
     def watermark(self, now: float) -> float:
         """Return the watermark: the lowest one of its streams (Unix seconds)."""
