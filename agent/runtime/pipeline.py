@@ -208,8 +208,9 @@ class Pipeline:
     def record(self, samples: Sequence[Sample], *, is_whole: bool = False) -> None:
         """Write samples; the next tick makes them durable."""
         if samples:
-            self.spool.write(samples, is_whole=is_whole)
-            self._recent.add(samples, self._clock())
+            written = self.spool.write(samples, is_whole=is_whole)
+            # after a restart these come from the spool: they must be one agent's, in one order
+            self._recent.add(written, self._clock())
             self._uncommitted = True
 
     @property

@@ -138,24 +138,29 @@ class JsonlSpool:
         """Whether the buffer is below its limit, after a write to the disk if that is due."""
         return len(self._buffer) < self._buffer_bytes or self._try_flush()
 
-    def write(self, samples: Iterable[Sample], *, is_whole: bool = False) -> None:
+    def write(self, samples: Iterable[Sample], *, is_whole: bool = False) -> list[Sample]:
         """Add samples; they are durable once the next `commit` has returned.
 
-        While the disk refuses and the buffer is full, samples are dropped. A batch that
-        ``is_whole`` is kept in any case: its caller has checked `has_room` before.
+        Returns them as the spool has them, with agent and ``seq``. While the disk refuses and the
+        buffer is full, samples are dropped; their ``seq`` is 0. A batch that ``is_whole`` is kept
+        in any case: its caller has checked `has_room` before.
         """
-        for sample in samples:
-            if self._pending_ids.pop(sample.id, None) is not None:
-                self.stats.repeated += 1
-            elif not is_whole and not self.has_room():
-                self.stats.dropped += 1
-            else:
-                self._seq += 1
-                self._buffer_seq = self._buffer_seq if self._buffer else self._seq
-                agent = sample.agent or self._agent
-                line = msgspec.structs.replace(sample, agent=agent, seq=self._seq)
-                self._buffer += encode(line)
-                self.stats.written += 1
+        return [self._write(sample, is_whole=is_whole) for sample in samples]
+
+    def _write(self, sample: Sample, *, is_whole: bool) -> Sample:
+        agent, known = sample.agent or self._agent, self._pending_ids.pop(sample.id, None)
+        if known is not None:
+            self.stats.repeated += 1
+            return msgspec.structs.replace(sample, agent=agent, seq=known)
+        if not is_whole and not self.has_room():
+            self.stats.dropped += 1
+            return msgspec.structs.replace(sample, agent=agent, seq=0)
+        self._seq += 1
+        self._buffer_seq = self._buffer_seq if self._buffer else self._seq
+        line = msgspec.structs.replace(sample, agent=agent, seq=self._seq)
+        self._buffer += encode(line)
+        self.stats.written += 1
+        return line
 
     def commit(self) -> None:
         """Make all written samples durable.

@@ -87,6 +87,15 @@ def test_samples_are_on_disk_before_the_checkpoint_is_saved(bench: Bench) -> Non
     assert bench.saved == [{"positions": {"scripted": {"said": 0}}, "on_disk": 2}]
 
 
+def test_records_in_memory_are_those_on_disk(bench: Bench) -> None:
+    """A restart reads them from the disk: of another agent, each member would be seen by two."""
+    bench.pipeline.emit([raised(Status.NEW_MEMBER, 1000.0), synced(1000.5)])
+
+    bench.tick(1001.0)
+
+    assert bench.history.records() == bench.on_disk()
+
+
 def test_a_group_that_is_not_watched_leaves_no_trace(bench: Bench) -> None:
     bench.pipeline.emit([raised(Status.NEW_MEMBER, 1000.0, member(group="hidden"))])
 
