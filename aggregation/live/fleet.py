@@ -205,7 +205,7 @@ class Fleet:
             spool,
             record.cluster,
             record.group,
-            record.scope.value,
+            record.scope,
             record.client_id or "",
             record.group_instance_id or "",
             record.host,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from aggregation.rebalances.segments import is_unexplained
 from aggregation.rebalances.unconfirmed import is_confirmation, shows_validity
-from metrics.model.sample import Outcome, Sample, SampleKind
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import PeakWindow, add_to_window
 from metrics.tracking.source_traits import BROKER_SOURCES, FILE_SOURCES
@@ -37,7 +37,7 @@ class FleetMemberKey(NamedTuple):
     spool: str
     cluster: str
     group: str
-    scope: str
+    scope: Scope
     client_id: str
     group_instance_id: str
     host: str

@@ -19,7 +19,6 @@ from metrics.model.sample import (
     Outcome,
     Sample,
     SampleKind,
-    Scope,
     format_time,
 )
 from metrics.model.signals import streams_thread
@@ -217,7 +216,7 @@ def _make_record(key: FleetMemberKey, row: FleetMember) -> Sample:
         cluster=key.cluster,
         app=row.app,
         group=key.group,
-        scope=Scope(key.scope),
+        scope=key.scope,
         client_id=key.client_id,
         group_instance_id=key.group_instance_id or None,
         host=key.host,

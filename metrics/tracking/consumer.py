@@ -9,7 +9,15 @@ from sys import intern
 
 import msgspec
 
-from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind, share_texts
+from metrics.model.signals import (
+    FollowUp,
+    InstanceKey,
+    Member,
+    Signal,
+    SignalKind,
+    SourceKind,
+    share_texts,
+)
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import stale_at
 from metrics.tracking.duplicates import Observation
@@ -128,7 +136,7 @@ class Consumer(
     streams_follow_up: StreamsFollowUp = msgspec.field(default_factory=StreamsFollowUp)
     joining: bool = False
     """A join at status 0 without a reported cause."""
-    instance: tuple[str, ...] | None = None
+    instance: InstanceKey | None = None
     """The key of its Streams instance; None for a plain consumer."""
     views: list[MemberView] = msgspec.field(default_factory=list)
     member_ids: list[str] = msgspec.field(default_factory=list)

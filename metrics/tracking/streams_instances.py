@@ -50,29 +50,21 @@ class StreamsInstances:
         wanted = signal.member.instance_key
         if wanted is None:
             return
-        thread.instance = self._find(wanted, signal)
-        if thread.instance is None:
-            thread.instance, track = tuple(wanted), thread.track
-            self._add(
-                Track(
-                    scope=Scope.STREAMS,
-                    key=thread.instance,
-                    member=track.member,
-                    client_id=wanted.client_id,
-                    app=track.app,
-                    source=track.source,
-                    origin=track.origin,
-                    since_at=track.since_at,
-                    last_at=track.last_at,
-                    confirmed_at=track.confirmed_at,
-                )
-            )
+        found = self._find(wanted, signal)
+        thread.instance = wanted if found is None else InstanceKey(*found)
         self.restore_thread(thread)
 
     def restore_thread(self, thread: Consumer) -> None:
-        """Add a thread to an instance that exists."""
-        if thread.instance is not None:
-            self._by_key[thread.instance].threads[thread.track.key] = thread
+        """Add a thread to its instance, a new one if there is none.
+
+        A checkpoint may have lost the instance with the position of its source.
+        """
+        key = thread.instance
+        if key is None:
+            return
+        if key not in self._by_key:
+            self._add(_create_track(key, thread.track))
+        self._by_key[key].threads[thread.track.key] = thread
 
     def remove_thread(self, thread: Consumer) -> None:
         """Remove a thread, and the instance with its last one."""
@@ -160,6 +152,22 @@ class StreamsInstances:
             if all(view.source is not signal.source for view in views):
                 others.append(instance.track.key)
         return others[0] if len(others) == 1 else None
+
+
+def _create_track(key: InstanceKey, of_thread: Track) -> Track:
+    """Return the track of an instance at zero, with the attributes of its first thread."""
+    return Track(
+        scope=Scope.STREAMS,
+        key=key,
+        member=of_thread.member,
+        client_id=key.client_id,
+        app=of_thread.app,
+        source=of_thread.source,
+        origin=of_thread.origin,
+        since_at=of_thread.since_at,
+        last_at=of_thread.last_at,
+        confirmed_at=of_thread.confirmed_at,
+    )
 
 
 def _name(key: _Key) -> tuple[str, str]:

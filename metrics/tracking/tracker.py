@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from metrics.model.sample import DUPLICATE, Sample, SampleKind, Scope
-from metrics.model.signals import Signal, SignalKind, SourceKind
+from metrics.model.signals import InstanceKey, Signal, SignalKind, SourceKind
 from metrics.model.snapshot import Snapshot
 from metrics.model.status import RebalanceStatus
 from metrics.model.transition import peak
@@ -52,6 +52,17 @@ class TrackerState:
     instances: list[Track] = field(default_factory=list)
     groups: list[GroupEntry] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the keys of instances: a file may be damaged.
+
+        Raises:
+            ValueError: one is none.
+
+        """
+        for track in self.instances:
+            if len(track.key) != len(InstanceKey._fields):
+                raise ValueError(f"{track.key!r} is no key of a Streams instance")
 
 
 class Tracker:

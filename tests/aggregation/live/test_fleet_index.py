@@ -39,7 +39,7 @@ def test_names_do_not_depend_on_the_order_of_changes(
     index = FleetIndex({})
     for agent, client_id, member_id, instance, cluster, is_removed in steps:
         source, host = AGENTS[agent]
-        key = FleetMemberKey(agent, cluster, "g", "consumer", client_id, instance or "", host)
+        key = FleetMemberKey(agent, cluster, "g", Scope.CONSUMER, client_id, instance or "", host)
         if is_removed:
             if rows.pop(key, None) is not None:
                 index.remove(key)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace as replace_config
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -439,3 +440,12 @@ def test_of_two_equal_statuses_one_has_no_reason() -> None:
     hub.raise_to(WIRE, 6, 11.0, reason=None, episode="third")
 
     assert hub.statuses(12.0) == [6]
+
+
+def test_state_with_a_scope_that_is_none_is_refused() -> None:
+    hub = Hub()
+    hub.sample(10.0, LOG)
+    text = msgspec.json.encode(hub.fleet.state())
+
+    with pytest.raises(msgspec.ValidationError, match="Invalid enum value 'x'"):
+        Fleet(CONFIG, msgspec.json.decode(text.replace(b'"consumer"', b'"x"')))

@@ -1,11 +1,14 @@
 """Records do not depend on restarts, and ids do not depend on periodic samples."""
 
+import dataclasses
 from collections import Counter, defaultdict
 from itertools import pairwise
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import ValidationError
 from msgspec.structs import replace
 
 from metrics.model.sample import Sample, SampleKind, Scope
@@ -245,3 +248,35 @@ class TestCounts:
             (1, None),
             (0, 3),
         ]
+
+
+class TestDamage:
+    def test_thread_whose_instance_is_lost_has_a_new_one(self) -> None:
+        """It went with the unusable position of its source."""
+        tracker = Tracker(CONFIG)
+        run(tracker, raised(1, 1.0, T1), synced(2.0, T1))
+        state = dataclasses.replace(tracker.state(), instances=[])
+
+        after = Tracker(CONFIG, state=state)
+
+        (instance,) = after.snapshot(3.0).instances
+        assert (instance.client_id, instance.status) == ("s", Status.NONE)
+        assert codes(run(after, raised(1, 4.0, T1)), Scope.STREAMS) == [1]
+
+    def test_key_of_an_instance_has_all_its_parts(self) -> None:
+        tracker = Tracker(CONFIG)
+        run(tracker, raised(1, 1.0, T1))
+        state = tracker.state()
+        state.instances[0].key = state.instances[0].key[:3]
+
+        with pytest.raises(ValidationError, match="is no key of a Streams instance"):
+            msgspec.json.decode(msgspec.json.encode(state), type=TrackerState)
+
+    def test_key_of_a_threads_instance_has_all_its_parts(self) -> None:
+        tracker = Tracker(CONFIG)
+        run(tracker, raised(1, 1.0, T1))
+        document = msgspec.json.decode(msgspec.json.encode(tracker.state()))
+        document["consumers"][0]["instance"].pop()
+
+        with pytest.raises(ValidationError, match="of length 4"):
+            msgspec.json.decode(msgspec.json.encode(document), type=TrackerState)
