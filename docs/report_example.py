@@ -10,9 +10,13 @@ from pathlib import Path
 import click
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
-from aggregation.spark.api import group_rebalances, member_episodes
-from aggregation.spark.session.session import spark_session
-from aggregation.spark.tables.schema import Table, read_table
+import kafka_rebalance_agent
+
+kafka_rebalance_agent.enter()  # the wheel's packages become importable
+
+from aggregation.spark.api import group_rebalances, member_episodes  # noqa: E402
+from aggregation.spark.session.session import spark_session  # noqa: E402
+from aggregation.spark.tables.schema import Table, read_table  # noqa: E402
 
 
 def main(tables: Path) -> None:

@@ -13,6 +13,7 @@ from tests.aggregation.spark.histories import fleet, write_spool
 from tests.deploy.installed import ROOT, make_environment, run
 
 LEAST = 'sources: [{type: logs, paths: ["/var/log/app/*.log"]}]\n'
+NOTEBOOK = "import runpy; print(runpy.run_path({example!r})['__doc__'])"
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]
 
@@ -61,6 +62,17 @@ def test_commands_work(programs: Path, application: Path, config: Path, way: str
     assert command("--version").startswith("rebalance-agent, version ")
     assert "/var/log/app/*.log" in command("check-config", "-c", config)
     assert "java-consumer" in command("dialects")
+
+
+def test_statements_for_analysts_and_steps_for_notebooks_come_with_the_wheel(
+    programs: Path, application: Path
+) -> None:
+    def python(*words: str | Path) -> str:
+        return run(programs / "python", *words, cwd=application, PYTHONPATH=str(application))
+
+    ddl = python("-m", "kafka_rebalance_agent.table_ddl", "trino", "s3://bucket/tables")
+    assert "'s3://bucket/tables/incidents'" in ddl
+    assert "TABLES" in python("-c", NOTEBOOK.format(example=f"{ROOT}/docs/report_example.py"))
 
 
 def test_an_editable_install_works(editable: Path, application: Path, config: Path) -> None:

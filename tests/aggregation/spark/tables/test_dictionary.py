@@ -11,7 +11,7 @@ from aggregation.spark.rollups.rollups import ROLLUPS
 from aggregation.spark.tables.ddl import athena, trino
 from aggregation.spark.tables.dictionary import TABLES
 from aggregation.spark.tables.schema import QUARANTINE, RECORD
-from docs.table_ddl import delta_statements, statements
+from kafka_rebalance_agent.table_ddl import delta_statements, statements
 
 SCHEMAS = {
     "transitions": RECORD,
