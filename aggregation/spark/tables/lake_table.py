@@ -66,13 +66,23 @@ class LakeTable:
         spark = described.sparkSession
         if is_catalog(self.stored_in):
             spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.stored_in}")
-        name = self.name(spark)
-        if spark.catalog.tableExists(name):
+        if self._exists(spark):
             return
-        creation = described.writeTo(name).using(self.format)
+        creation = described.writeTo(self.name(spark)).using(self.format)
         for key, value in _ICEBERG_PROPERTIES.items():
             creation = creation.tableProperty(key, value)
         creation.partitionedBy(*map(F.col, by)).create()
+
+    def _exists(self, spark: SparkSession) -> bool:
+        """Return whether there is the table of Iceberg, by the catalog's list of tables.
+
+        Where there is no table, Spark's own check looks for a view, and a JDBC catalog of Iceberg
+        refuses to: by default its schema (``jdbc.schema-version`` V0) has none.
+        """
+        if not is_catalog(self.stored_in):
+            return spark.catalog.tableExists(self.name(spark))
+        found = spark.sql(f"SHOW TABLES IN {self.stored_in} LIKE '{self.table}'").collect()
+        return self.table in {row["tableName"] for row in found}
 
     def add_columns(self, empty: DataFrame) -> None:
         """Add the columns of ``empty`` that the table lacks."""

@@ -84,6 +84,13 @@ def test_reader_during_a_report_never_misses_a_day_at_a_url_or_in_a_catalog(
     assert {path.name for path in where.iterdir()} == names | others
 
 
+def test_jdbc_catalog_without_views_takes_the_tables(tmp_path: Path) -> None:
+    """Spark looks for a view where there is no table, and such a catalog refuses to."""
+    need_jars(Need.ICEBERG)
+    names = ("transitions", "samples", "quarantine")
+    assert run_story("catalog_story", tmp_path) == dict.fromkeys(names, 0)
+
+
 def test_report_of_rows_elsewhere_needs_only_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
