@@ -25,7 +25,7 @@ from aggregation.spark.report.render import MAIL, Format, write_report
 from aggregation.spark.report.report import Report, in_zone
 from aggregation.spark.report.texts import describe_objective, json_text, mail, markdown
 from aggregation.spark.tables.period import Period
-from tests.browser import TELEPHONE_PX
+from tests.browser import DESK_PX, TELEPHONE_PX
 from tests.devtools import browser
 
 EVIL = "=1+1</td><script>alert(1)</script>\x1b[31m\u202e| *x* {{ 7 * 7 }}\x9b31m\r\n\x7f\u2028"
@@ -731,6 +731,21 @@ def test_first_screen_has_verdict_groups_changes_and_objectives(tmp_path: Path) 
         tab.screen(TELEPHONE_PX)
         tab.open(path.as_uri())
         assert tab.run("[innerWidth, document.documentElement.scrollWidth]") == [TELEPHONE_PX] * 2
+
+
+@pytest.mark.parametrize("value", ["57.7 min", "<0.01 %", "123,456", "123,456 h"])
+def test_figures_fit_their_boxes(value: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(html_page(report()))
+    wider = f"""(() => [...document.querySelectorAll(".figures b")].filter(one => {{
+      one.textContent = {value!r};
+      return one.scrollWidth > one.clientWidth;
+    }}).length)()"""
+    with browser(tmp_path) as tab:
+        for width_px in (1280, DESK_PX, 1024, 500, TELEPHONE_PX):
+            tab.screen(width_px)
+            tab.open(path.as_uri())
+            assert tab.run(wider) == 0, width_px
 
 
 def test_index_lists_reports_the_latest_first(tmp_path: Path) -> None:
