@@ -155,7 +155,6 @@ def figures(tables: Tables) -> list[Figure]:
     """Return the figures on top of the page."""
     top = next((row["share"] for row in tables["share"] if row["share"] is not None), None)
     lost = sum(row["lost_s"] for row in tables["groups"])
-    longest = max((row["max_s"] or 0.0 for row in tables["durations"]), default=0.0)
     unplanned = count_incidents(tables, "unplanned")
     return [
         _counted(unplanned, "unplanned incident", "incidents"),
@@ -163,7 +162,7 @@ def figures(tables: Tables) -> list[Figure]:
         _counted(_total(tables), "rebalance", "groups"),
         *_unread(tables["groups"]),
         Figure(format_seconds(lost), "lost by members", "groups"),
-        Figure(format_seconds(longest), "longest rebalance", "durations"),
+        *_longest(tables),
         *([] if top is None else [Figure(format_share(top), "most time rebalancing", "share")]),
         _counted(len(tables["storms"]), "storm", "storms"),
         _counted(faults(tables), "fault", "quality", " in the data"),
@@ -176,6 +175,13 @@ def _unread(groups: Rows) -> list[Figure]:
         return []
     bound = ", at least" if is_at_least(groups) else ""
     return [Figure(format_seconds(unread), f"partitions unread{bound}", "groups")]
+
+
+def _longest(tables: Tables) -> list[Figure]:
+    known = [row["max_s"] for row in tables["durations"] if row["max_s"] is not None]
+    if not known and _total(tables):
+        return []
+    return [Figure(format_seconds(max(known, default=0.0)), "longest rebalance", "durations")]
 
 
 def is_at_least(rows: Rows) -> bool:
@@ -222,9 +228,9 @@ def _totals(tables: Tables, period: Period) -> str | None:
     rows = tables["groups"]
     if not rows:
         return None
-    lost = format_seconds(sum(row["lost_s"] for row in rows))
-    total = count(_total(tables), "rebalance")
-    return f"{total} {format_days(period)} cost members {lost}{_of_unplanned(tables)}."
+    lost_s = sum(row["lost_s"] for row in rows)
+    lost = f"{format_seconds(lost_s)}{_of_unplanned(tables)}" if lost_s else "no time"
+    return f"{count(_total(tables), 'rebalance')} {format_days(period)} cost members {lost}."
 
 
 def _of_unplanned(tables: Tables) -> str:

@@ -733,6 +733,23 @@ def test_first_screen_has_verdict_groups_changes_and_objectives(tmp_path: Path) 
         assert tab.run("[innerWidth, document.documentElement.scrollWidth]") == [TELEPHONE_PX] * 2
 
 
+@pytest.mark.parametrize(("rebalances", "is_shown"), [(0, True), (1, False)])
+def test_longest_rebalance_is_no_figure_where_no_end_is_known(
+    rebalances: int, is_shown: bool
+) -> None:
+    groups = [GROUP | {"rebalances": rebalances}]
+    durations = [{"cluster": "eu", "group": "payments", "rebalances": rebalances, "max_s": None}]
+    found = report(tables={**report().tables, "groups": groups, "durations": durations})
+    assert ("longest rebalance" in {figure.label for figure in found.figures}) == is_shown
+
+
+def test_cost_of_nothing_is_no_time() -> None:
+    groups = [GROUP | {"rebalances": 1, "lost_s": 0.0, "unplanned_lost_s": 0.0}]
+    kinds = [KINDS[0] | {"incidents": 1, "lost_s": 0.0}]
+    found = report(tables={**report().tables, "groups": groups, "kinds": kinds})
+    assert "1 rebalance from 1 to 31 March 2026 cost members no time." in found.sentences
+
+
 @pytest.mark.parametrize("value", ["57.7 min", "<0.01 %", "123,456", "123,456 h"])
 def test_figures_fit_their_boxes(value: str, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
