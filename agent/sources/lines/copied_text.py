@@ -23,7 +23,9 @@ _XML = re.compile(
 )
 """An XML layout: its reader decodes its entities. The entities of a page are replaced here."""
 _MARKED = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=\[?(?:19|20)\d\d-\d\d-)")
-_MARKS = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=[\[\d])|[ \t]*(?:`{1,3}|\*\*| \|)[ \t\r]*$")
+_MARKS = re.compile(
+    rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=[\[\d])|(?<![ \t])[ \t]*(?:`{1,3}|\*\*| \|)[ \t\r]*$"
+)
 """Marks of a chat and of Markdown around a line."""
 _PRINTED_COLOURS = re.compile(
     rb"\x1b\[01;31m\x1b\[K|(?:\^\[|ESC)\[|(?<!\x1b)(?<!\\u001[bB])\[0(?:;39)?m(?!\])"

@@ -243,8 +243,11 @@ def _find_ruby_end(data: bytes) -> int:
 def _find_row_end(data: bytes) -> int:
     """Return the place behind the last row of a table; a cell in quotes may hold line ends."""
     end = data.rfind(b"\n") + 1
-    while end and data.count(b'"', 0, end) % 2:
-        end = data.rfind(b"\n", 0, end - 1) + 1
+    quotes = data.count(b'"', 0, end)
+    while end and quotes % 2:
+        begin = data.rfind(b"\n", 0, end - 1) + 1
+        quotes -= data.count(b'"', begin, end)
+        end = begin
     return end
 
 

@@ -50,6 +50,7 @@ _TABBED_FIELD = re.compile(r"([A-Za-z_][\w.-]{0,63})[:=]([^\t]{0,65536})")
 _TABBED = re.compile(
     r"(?:tskv\t)?[A-Za-z_][\w.-]{0,63}[:=][^\t]*(?:\t[A-Za-z_][\w.-]{0,63}[:=][^\t]*){1,64}"
 )
+_PLACE = re.compile(r"\{\}")
 _HOLE = re.compile(r"\{[@$]?(\w{1,64})(?:,-?\d{1,4})?(?::[^{}]{1,64})?\}")
 """A value's place in a template of Serilog."""
 _LIBRDKAFKA = "[thrd:"
@@ -547,9 +548,8 @@ def _add_client(text: str, found: Json) -> str:
 
 def _fill(message: str, found: Json) -> str:
     """Return a message with its values: Logback's JsonEncoder and Serilog have them in fields."""
-    arguments = found.get("arguments")
-    for argument in arguments if isinstance(arguments, list) else ():
-        message = message.replace("{}", str(argument), 1)
+    arguments = iter(_list(found.get("arguments")))
+    message = _PLACE.sub(lambda place: str(next(arguments, place[0])), message)
     if found.keys().isdisjoint(TEMPLATES):
         return message
     properties = found.get("Properties")

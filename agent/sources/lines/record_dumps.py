@@ -23,7 +23,7 @@ Split = Callable[[bytes], Iterator[Any]]
 
 _LENGTH_BYTES = 8
 VERBOSE_HEAD = re.compile(
-    rb"[A-Z][a-z]{2} (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \S{1,6}) "
+    rb"(?m)^[A-Z][a-z]{2} (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \S{1,6}) "
     rb"\[s=[^\n]*\]\n(?=    [_A-Z])"
 )
 _VERBOSE_FIELD = re.compile(rb"    ([A-Z_][A-Z\d_]*)=(.*)")
@@ -33,12 +33,13 @@ _ATTRIBUTE = re.compile(r"^[ \t]+-> ([^:\s]{1,255}): \w{2,8}\((.*)\)[ \t\r]*$", 
 _SCOPE = re.compile(r"^(?:\S{10,40}\t\w{4,8}\t)?ResourceLog #\d+\s*$", re.MULTILINE)
 """A resource; the collector's own time and level stand before the first of a batch."""
 _RECORD_TIME = re.compile(r"^(Observed)?Timestamp: (\S+ \S+ [+-]\d{4})", re.MULTILINE)
+_BODY_BEGIN = re.compile(r"^Body: (?:Str|Map)\(", re.MULTILINE)
 _RECORD_BODY = re.compile(
-    r"^Body: (?:Str\((.*?)\)|Map\((.*?)\))\s*$(?=\s^(?:Attributes|Trace ID):)",
+    r"Body: (?:Str\((.*?)\)|Map\((.*?)\))\s*$(?=\s^(?:Attributes|Trace ID):)",
     re.MULTILINE | re.DOTALL,
 )
-_RUBY_HEAD = re.compile(rb'\{\s*\n\s+"[^"\n]+" => ')
-_RUBY_KEY = re.compile(r'^(\s*)"([^"\n]+)" => ', re.MULTILINE)
+_RUBY_HEAD = re.compile(rb'\{[ \t\r]*\n\s+"[^"\n]+" => ')
+_RUBY_KEY = re.compile(r'^([ \t]*)"([^"\n]+)" => ', re.MULTILINE)
 _RUBY_TIME = re.compile(r": (\d{4}-\d\d-\d\dT[\d:.]+Z)(?=,?$)", re.MULTILINE)
 _RUBY_NIL = re.compile(r": nil(?=,?$)", re.MULTILINE)
 _XML_HEAD = re.compile(rb"<(?:log4j:)?(?:[Ee]vent|record)[ >]")
@@ -60,9 +61,9 @@ _HTML_ROW = re.compile(r"<tr\b[^<>]{0,256}>")
 _HTML_CELL = re.compile(r"<td [^<>]{0,256}?\b(?:class|title)=\"(Date|Level|Message)\"[^<>]{0,256}>")
 _WINDOWS_XML = re.compile(rb"<Event xmlns=.http://schemas\.microsoft\.com/win/")
 _WINDOWS_HEAD_BYTES = 1_024
-_WINDOWS_EVENT = re.compile(rb"Event\[\d+\]:?\s*\n\s+Log Name:")
+_WINDOWS_EVENT = re.compile(rb"Event\[\d+\]:?[ \t\r]*\n\s+Log Name:")
 _WINDOWS_LIST = re.compile(rb"TimeCreated\s*: [^\n]*\n[A-Z][A-Za-z]{1,32}\s*:")
-_WINDOWS_FIELD = re.compile(r"^[ \t]*([A-Z][A-Za-z ]{1,32}?)[ \t]{0,64}: (.*?)\s*$", re.MULTILINE)
+_WINDOWS_FIELD = re.compile(r"^[ \t]*([A-Z][A-Za-z ]{1,32}?)[ \t]{0,64}: (.*)$", re.MULTILINE)
 _WINDOWS_CREATED = re.compile(r"<TimeCreated SystemTime=['\"]([^'\"]{10,40})['\"]")
 _WINDOWS_HOST = re.compile(r"<Computer>([^<]{1,255})</Computer>")
 _WINDOWS_DATA = re.compile(r"<Data(?: [^<>]{0,4096})?>")
@@ -137,9 +138,13 @@ def _split_windows_text(data: bytes) -> Iterator[Any]:
     for event in re.split(r"(?m)^Event\[\d+\]:?\s*$", data.decode(errors="replace")):
         head, found, message = event.partition("Description:")
         if found:
-            fields = dict(_WINDOWS_FIELD.findall(head))
+            fields = _read_windows_fields(head)
             at, host = fields.get("Date"), fields.get("Computer")
             yield {"timestamp": at, "host": host, "message": message.strip()}
+
+
+def _read_windows_fields(head: str) -> dict[str, str]:
+    return {name: value.strip() for name, value in _WINDOWS_FIELD.findall(head)}
 
 
 def _split_windows_list(data: bytes) -> Iterator[Any]:
@@ -147,7 +152,7 @@ def _split_windows_list(data: bytes) -> Iterator[Any]:
     for event in re.split(r"(?m)^(?=TimeCreated\s*:)", data.decode(errors="replace")):
         head, found, message = event.partition("\nMessage")
         if found:
-            fields = dict(_WINDOWS_FIELD.findall(head))
+            fields = _read_windows_fields(head)
             text = re.sub(r"\n\s+", "", message.partition(":")[2]).strip()
             yield {"timestamp": fields.get("TimeCreated"), "message": text}
 
@@ -209,7 +214,8 @@ def split_collector(data: bytes) -> Iterator[Any]:
         outer, *records = _RECORD.split(resource)
         attributes = dict(_ATTRIBUTE.findall(outer))
         for record in records:
-            body = _RECORD_BODY.search(record)
+            begin = _BODY_BEGIN.search(record)
+            body = begin and _RECORD_BODY.match(record, begin.start())
             if body is None:
                 continue
             yield {

@@ -19,7 +19,7 @@ from agent.sources.lines.yaml_records import read_yaml_record
 _MAX_BYTES = 8_192
 """Longest part of a record before its message."""
 _JSON_BEGIN = re.compile(rb"^[\[,\s]{0,64}\{[ \t\r]*$", re.MULTILINE)
-_XML_BEGIN = re.compile(rb"^\s*<(record|(?:log4j:)?[Ee]vent)\b", re.MULTILINE)
+_XML_BEGIN = re.compile(rb"^[ \t]*<(record|(?:log4j:)?[Ee]vent)\b", re.MULTILINE)
 _YAML_BEGIN = re.compile(rb"^---[ \t\r]*$", re.MULTILINE)
 _COLLECTOR_BEGIN = re.compile(rb"^LogRecord #\d+[ \t\r]*$", re.MULTILINE)
 _XML_MESSAGE = re.compile(

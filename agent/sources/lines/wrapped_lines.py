@@ -17,6 +17,8 @@ Blocks = Iterator[tuple[bytes, float]]
 
 _MIN_WIDTH = 60
 _MIN_LINES = 3
+_PIECES = 4_096
+"""Last lines of a block that are held: the next block may continue them."""
 _TIME = re.compile(rb"\d\d:\d\d|\|\d{10}\.\d{3}\|")
 _HEAD_BYTES = 80
 _BEGIN_BYTES = 3
@@ -74,8 +76,11 @@ def join_wrapped(blocks: Blocks, wrapping: Wrapping) -> Blocks:
     for data, arrival_at in blocks:
         lines = (carry + data).split(b"\n")
         carry = lines.pop()
-        while lines and len(lines[-1].rstrip(b"\r")) == wrapping.width:
-            carry = lines.pop() + b"\n" + carry
+        last, least = len(lines), max(0, len(lines) - _PIECES)
+        while last > least and len(lines[last - 1].rstrip(b"\r")) == wrapping.width:
+            last -= 1
+        carry = b"\n".join((*lines[last:], carry))
+        del lines[last:]
         yield _join(lines, wrapping) + b"\n" * bool(lines), arrival_at
     yield _join(carry.split(b"\n"), wrapping), arrival_at
 

@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from agent.sources.lines.backtracking import bound_cost
+from agent.sources.lines.copied_text import COPIES
 from agent.sources.lines.dialect_loader import _bound_repeats
 from agent.sources.lines.inspected_objects import as_json, join_inspected
 from agent.sources.lines.line_parser import LINE_LIMIT
+from agent.sources.lines.wrapped_lines import Wrapping, join_wrapped
 from tests.agent.sources.lines.test_live_documents import Live
 from tests.agent.sources.lines.test_posted_forms import EVENTS, log4j
 
@@ -87,6 +89,26 @@ HOSTILE: dict[str, Make] = {
         + b"}}\n"
     ),
     "headers of tail": lambda n: b"==> a.log <==\n" * (n // 14),
+    "blanks in a field of an event": lambda n: (
+        b"Event[0]:\n  Log Name: a\n  Date: " + b" " * n + b"x\nDescription:\nx\n"
+    ),
+    "blanks in a field of PowerShell's": lambda n: (
+        b"TimeCreated : 2026\nId : " + b" " * n + b"x\nMessage : x\n"
+    ),
+    "bodies without ends": lambda n: (
+        b"ResourceLog #0\nLogRecord #0\n" + b"Body: Str(\n" * (n // 11)
+    ),
+    "a quote in a table without its end": lambda n: (
+        b'"timestamp","message"\n"2026-11-20T13:20:00Z,"a"\n' + b'"a","b"\n' * (n // 8)
+    ),
+    "values of a message": lambda n: (
+        b'{"message":"'
+        + CLIENT
+        + b"{}" * (n // 4)
+        + b'","time":1,"arguments":['
+        + b"1," * (n // 4)
+        + b"1]}\n"
+    ),
 }
 
 
@@ -115,11 +137,17 @@ def test_cost_of_hostile_bytes_is_linear(name: str, tmp_path: Path) -> None:
     assert many < _RATIO_MAX * max(few, _TOO_SHORT_S)
 
 
+_WRAPPED, _WRAPPING = b"y" * 60 + b"\n", Wrapping(60, frozenset([b"000"]))
+MARKS = next(copy for copy in COPIES if copy.name == "marks")
+
+
 @pytest.mark.parametrize(
     ("change", "make"),
     [
         (lambda n: join_inspected(b"  {\n" * n), "objects within objects"),
         (lambda n: as_json("\\'" * n), "escaped quotes"),
+        (lambda n: list(join_wrapped(iter([(_WRAPPED * n, 0.0)]), _WRAPPING)), "wrapped lines"),
+        (lambda n: MARKS.change(b" " * n + b"x"), "blanks before a mark"),
         (lambda n: _bound_repeats("[a" * n), "a rule's classes without an end"),
         (lambda n: bound_cost("[a" * n), "classes of a rule that is checked"),
     ],
