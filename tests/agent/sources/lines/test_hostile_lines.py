@@ -15,6 +15,7 @@ import pytest
 from agent.sources.lines.backtracking import bound_cost
 from agent.sources.lines.copied_text import COPIES
 from agent.sources.lines.dialect_loader import _bound_repeats
+from agent.sources.lines.documents import TABLE, find_growing
 from agent.sources.lines.inspected_objects import as_json, join_inspected
 from agent.sources.lines.line_parser import LINE_LIMIT
 from agent.sources.lines.wrapped_lines import Wrapping, join_wrapped
@@ -137,6 +138,7 @@ def test_cost_of_hostile_bytes_is_linear(name: str, tmp_path: Path) -> None:
     assert many < _RATIO_MAX * max(few, _TOO_SHORT_S)
 
 
+_, find_row_end = find_growing(TABLE, b'"timestamp","message"\n')
 _WRAPPED, _WRAPPING = b"y" * 60 + b"\n", Wrapping(60, frozenset([b"000"]))
 MARKS = next(copy for copy in COPIES if copy.name == "marks")
 
@@ -148,6 +150,7 @@ MARKS = next(copy for copy in COPIES if copy.name == "marks")
         (lambda n: as_json("\\'" * n), "escaped quotes"),
         (lambda n: list(join_wrapped(iter([(_WRAPPED * n, 0.0)]), _WRAPPING)), "wrapped lines"),
         (lambda n: MARKS.change(b" " * n + b"x"), "blanks before a mark"),
+        (lambda n: find_row_end(b'"\n' + b'"a","b"\n' * n), "rows behind a quote"),
         (lambda n: _bound_repeats("[a" * n), "a rule's classes without an end"),
         (lambda n: bound_cost("[a" * n), "classes of a rule that is checked"),
     ],
