@@ -64,6 +64,8 @@ class Pipeline:
         self._saved: Positions = {}
         self._cluster = ""
         """The cluster's name from inspection; members of all sources then have it as a label."""
+        self._unread: Positions = {}
+        """In files that no source reads any more."""
         self._waiters: list[asyncio.Future[bool]] = []
         self._sampled_at = clock()
         self._order = SignalOrder(self._apply, self._advance, monotonic)
@@ -189,9 +191,16 @@ class Pipeline:
         self.commit()
         self._try_write(self.spool.close)
 
+    def keep_unread(self, positions: Positions) -> None:
+        """Keep the positions in files that no source reads any more, until the next call."""
+        self._unread = positions
+
     def positions(self) -> Positions:
-        """Return each source's position: a restart resumes exactly here."""
-        return {source.name: source.checkpoint() for source in self._sources}
+        """Return each source's position: a restart resumes exactly here.
+
+        Those of `keep_unread` come first.
+        """
+        return self._unread | {source.name: source.checkpoint() for source in self._sources}
 
     @property
     def spool_stats(self) -> OutputStats:

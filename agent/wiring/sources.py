@@ -1,7 +1,8 @@
 """Construction of the configured sources: the composition root's part for the edge."""
 
+import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +15,11 @@ from agent.sources.source_type import SourceConfig, SourceContext
 from agent.wiring.agent_config import AgentConfig, Role
 from metrics.model.signals import SourceKind
 from metrics.tracking.source_traits import TRAITS
+
+UNREAD_MAX, UNREAD_BYTES_MAX = 1_000, 4 << 20
+"""Files without a source whose positions are kept, and the bytes of all these positions."""
+
+_log = logging.getLogger(__name__)
 
 
 def make_sources(config: AgentConfig, positions: Positions) -> list[Source]:
@@ -67,17 +73,50 @@ def _reports_often(kind: SourceKind) -> bool:
 
 def _find_departed(positions: Positions, sources: Sequence[Source]) -> set[str]:
     """Return the origins in a checkpoint that no source reads any more."""
+    return {
+        row.origin_of(stream)
+        for row, position in _list_unread(positions, sources)
+        if row.origin_of is not None
+        for stream in position
+    }
+
+
+def find_unread(positions: Positions, sources: Sequence[Source]) -> Positions:
+    """Return the positions in files that no source reads any more, for a source that will again.
+
+    They stand by type, under a name that no source has; the files that were read last are the last.
+    At most `UNREAD_MAX` of at most `UNREAD_BYTES_MAX` together.
+    """
+    found: dict[tuple[str, str], msgspec.Raw] = {}
+    for row, position in _list_unread(positions, sources):
+        for stream, place in position.items():
+            found[row.name, stream] = msgspec.Raw(msgspec.json.encode(place))
+    size, count = sum(map(len, found.values())), len(found)
+    while len(found) > UNREAD_MAX or size > UNREAD_BYTES_MAX:
+        size -= len(found.pop(next(iter(found))))
+    if len(found) < count:
+        hint = "a source that names these files again reads them from their begin"
+        _log.warning("positions_forgotten", extra={"files": count - len(found), "hint": hint})
+    unread: Positions = {}
+    for (kind, stream), place in found.items():
+        unread.setdefault(f"{kind}:", {})[stream] = place
+    return unread
+
+
+def _list_unread(
+    positions: Positions, sources: Sequence[Source]
+) -> Iterator[tuple[Row, dict[str, Any]]]:
+    """Yield positions in files that no source reads any more, by the source that did."""
     current, claimed = set[str](), defaultdict[str, set[str]](set)
     for source in sources:
         current.add(source.name)
         claimed[source.kind].update(source.checkpoint())
-    departed: set[str] = set()
     for name, position in positions.items():
         row = _row_of(name)
         if name in current or row is None or row.origin_of is None:
             continue
-        departed |= {row.origin_of(stream) for stream in position.keys() - claimed[row.name]}
-    return departed
+        read = claimed[row.name]
+        yield row, {stream: place for stream, place in position.items() if stream not in read}
 
 
 def _find_orphans(config: AgentConfig, positions: Positions) -> dict[str, dict[str, Any]]:

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from agent.runtime.checkpoint import VERSION
+from agent.wiring import sources
 from agent.wiring.agent import Agent
 from agent.wiring.agent_config import load
 from metrics.model.sample import Sample, SampleKind, decode
@@ -169,6 +170,47 @@ def test_a_file_that_two_sources_name_is_read_by_one(
 
     bench.run(add_a_source)
     assert len(bench.transitions()) == 4
+
+
+def test_a_source_that_was_removed_for_a_while_goes_on_where_it_was(bench: Bench) -> None:
+    async def remove_and_add(agent: Agent) -> None:
+        for name in ("else.log", "app.log"):
+            bench.configure(name)
+            await agent.reload()
+            await until_ready(agent)
+
+    bench.run(remove_and_add)
+    for name in ("else.log", "other.log", "app.l*"):
+        bench.configure(name)
+        bench.run()
+    bench.configure(sources=[{"type": "http"}])
+    bench.run()
+    with bench.log.open("a") as file:
+        file.write(rebalance("17:02:00,000", 3))
+    bench.configure("app.log")
+    bench.run(remove_and_add)
+
+    assert [record.generation for record in bench.transitions() if not record.to] == [1, 2, 3]
+
+
+def test_positions_that_no_source_needs_are_bounded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The files that were read last keep theirs."""
+    monkeypatch.setattr(sources, "UNREAD_MAX", 2)
+    names = [f"{number}.log" for number in range(4)]
+    for name in names:
+        shutil.copy(bench.log, bench.folder / name)
+        bench.configure(name)
+        bench.run()
+    assert caplog.text.count("positions_forgotten") == 1
+    read: list[int] = []
+
+    for name in reversed(names):
+        bench.configure(name)
+        bench.run(lambda agent: read.append(agent.snapshot()[1].sources[0].read_bytes))
+
+    assert read == [0, 0, 0, bench.log.stat().st_size]
 
 
 @pytest.mark.parametrize("kind", ["logs", "broker_log", "librdkafka_stats"])
