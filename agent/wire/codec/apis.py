@@ -296,7 +296,8 @@ def _build_subscription(seen: Fields) -> frozenset[str] | None:
     topics, regex = seen.get("subscribed_topic_names"), seen.get("subscribed_topic_regex")
     if topics is None and regex is None:
         return None
-    return frozenset([*(topics or ()), *([f"re:{regex}"] if regex else ())])
+    named = (each for each in topics or () if each is not None)  # a null is read as any text is
+    return frozenset([*named, *([f"re:{regex}"] if regex else ())])
 
 
 def _build_owned(seen: Fields) -> Partitions | None:
@@ -328,7 +329,7 @@ def _build_tasks(seen: Fields) -> Partitions | None:
     if all(tasks is None for tasks in kinds):
         return None
     return frozenset(
-        ((kind, each["subtopology_id"]), number)
+        ((kind, each["subtopology_id"] or ""), number)
         for kind, tasks in zip("asw", kinds, strict=True)
         for each in tasks or ()
         for number in each["partitions"] or ()

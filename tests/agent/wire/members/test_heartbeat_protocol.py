@@ -12,6 +12,7 @@ from tests.agent.wire.frames import (
     METADATA,
     SHARE_HEARTBEAT,
     STREAMS_HEARTBEAT,
+    request,
 )
 from tests.agent.wire.talk import Talk, Wire, got
 
@@ -109,6 +110,27 @@ class TestConsumerGroup:
             gained += [each.gained for each in answer(talk, epoch)]
 
         assert gained == [2, 0]
+
+    def test_a_null_among_the_topics_is_no_topic(self) -> None:
+        """The protocol has no null there; a client may send one all the same."""
+        talk, found = Wire().connect(), list[Signal]()
+        for epoch, topic in ((0, "t"), (5, "u")):
+            frame = request(
+                CONSUMER_HEARTBEAT,
+                1,
+                epoch,
+                "m1",
+                group_id="g",
+                member_id="a",
+                member_epoch=epoch,
+                subscribed_topic_names=("zzz", topic),
+                topic_partitions=(),
+            )
+            body = frame[4:].replace(b"\x04zzz", b"\x00")
+            found += talk.send(len(body).to_bytes(4, "big") + body)
+
+        assert got(found) == [("raise", 2), ("raise", 8)]
+        assert found[1].reason == "subscription has changed from [t] to [u]"
 
     def test_a_fenced_member_gains_all_it_is_given_again(self, talk: Talk) -> None:
         beat(talk, 5)
