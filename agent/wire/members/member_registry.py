@@ -52,7 +52,9 @@ class ConnectionState:
     software: str | None = None
     """The client's name and version in ApiVersions, such as ``apache-kafka-java 4.3.0``."""
     members: dict[str, WireMember] = field(default_factory=dict)
-    """By group."""
+    """The latest one by group."""
+    users: dict[WireMember, None] = field(default_factory=dict)
+    """All members that have sent on it: several of a group where they share a client (sarama)."""
     readers_at: float = -_READERS_S
     """When the readers of topics were listed last (Unix seconds)."""
     contexts: Correlation[RequestContext] = field(
@@ -105,7 +107,7 @@ class MemberRegistry:
     def list_on(self, connection: ConnectionDecoder) -> list[WireMember]:
         """Return the members of all groups on this connection."""
         state = self._states.get(connection)
-        return [] if state is None else list(state.members.values())
+        return [] if state is None else list(state.users)
 
     def find_client(self, connection: ConnectionDecoder, group: str) -> WireMember | None:
         """Return the only member of a group that has a connection's client id and host."""
@@ -170,12 +172,10 @@ class MemberRegistry:
         if member is None:
             member = self._add(connection, group, instance_id, process_id)
         self._by_key.move_to_end(member.identity.key)
-        state = self.state_of(connection)
-        state.members[group] = member
-        member.connections[connection] = None
+        self._attach(member, connection)
         if member.process_id is None:
             member.process_id = process_id
-        member.learn(software=state.software)
+        member.learn(software=self.state_of(connection).software)
         return self.assign_id(member, member_id)
 
     def assign_id(self, member: WireMember, member_id: str | None) -> WireMember:
@@ -200,7 +200,7 @@ class MemberRegistry:
     def disconnect(self, connection: ConnectionDecoder) -> None:
         """Take an ended connection from its members."""
         state = self._states.pop(connection, ConnectionState())
-        for member in state.members.values():
+        for member in state.users:
             member.connections.pop(connection, None)
             if member.has_left and not member.connections:
                 member.reset()
@@ -235,9 +235,21 @@ class MemberRegistry:
         """Take connections that have not ended yet from a member, with their open requests."""
         if member.connections:
             member.incarnation += 1
-        for connection in member.connections:
-            self.state_of(connection).members.pop(member.identity.group, None)
+        self._leave_connections(member)
         member.connections = {}
+
+    def _attach(self, member: WireMember, connection: ConnectionDecoder) -> None:
+        state = self.state_of(connection)
+        state.members[member.identity.group] = member
+        state.users[member] = None
+        member.connections[connection] = None
+
+    def _leave_connections(self, member: WireMember) -> None:
+        for connection in member.connections:
+            state = self.state_of(connection)
+            state.users.pop(member, None)
+            if state.members.get(member.identity.group) is member:
+                del state.members[member.identity.group]
 
     def _add(
         self,
@@ -314,12 +326,10 @@ class MemberRegistry:
         return self._clusters.get(server) or (known.pop() if len(known) == 1 else "")
 
     def _merge(self, member: WireMember, other: WireMember) -> None:
-        connections = member.connections
         self._remove(member)
         member.merged_into = other
-        other.connections |= connections
-        for connection in connections:
-            self.state_of(connection).members[other.identity.group] = other
+        for connection in member.connections:
+            self._attach(other, connection)
 
     def _release_id(self, member: WireMember) -> None:
         name = (member.identity.group, member.identity.member_id or "")
@@ -331,8 +341,7 @@ class MemberRegistry:
         identity = member.identity
         member.incarnation += 1
         self._partitions -= member.counted_partitions
-        for connection in member.connections:
-            self.state_of(connection).members.pop(identity.group, None)
+        self._leave_connections(member)
         del self._by_key[identity.key]
         self._release_id(member)
         instance = (identity.group, identity.group_instance_id or "")

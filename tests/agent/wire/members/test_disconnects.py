@@ -90,3 +90,18 @@ def test_a_connection_that_its_broker_has_ended_shows_no_end_of_a_process() -> N
     talk.close()
 
     assert departures.take_all() == [_stream(talk, by_client=False)]
+
+
+def test_all_members_that_share_a_connection_end_with_it() -> None:
+    """Sarama lets two members of a group use one client; what tells them apart is their ids."""
+    wire, talk, departures = _member()
+    other = wire.connect()
+    other.settle("m1-b")
+    talk.heartbeat("m1-b")
+    other.close()
+
+    departures.record(ConnectionClosed(talk.connection, 100.0, by_client=True))
+    talk.close()
+
+    assert set(departures.take_expired(100.0 + RECONNECT_S)) == {_stream(talk), _stream(other)}
+    assert wire.interpreter.registry.list_connected_origins() == set()
