@@ -34,9 +34,9 @@ class DisconnectTracker:
 
     def record(self, end: ConnectionClosed) -> None:
         """Record the end of a connection, before its members lose it."""
-        for member in self.registry.list_on(end.connection):
-            self._losses.pop(member.identity.origin, None)
-            self._losses[member.identity.origin] = _Disconnect(end.at, end.by_client)
+        for origin in self.registry.list_origins_on(end.connection):
+            self._losses.pop(origin, None)
+            self._losses[origin] = _Disconnect(end.at, end.by_client)
 
     def take_all(self) -> list[EndedOrigin]:
         """Return all origins that have lost their connections, at the end of the input."""

@@ -32,6 +32,9 @@ _SERVERS_LIMIT = 1_000
 _CONTEXTS_MAX = 64
 """Requests of one connection's members without a response; a member sends one or two at once."""
 
+_ORIGINS_MAX = 1_000
+"""Origins of one connection's members; a member, and all of a process, have one."""
+
 
 class RequestContext(NamedTuple):
     """The sender of a request, and the part of the request that the response needs."""
@@ -55,6 +58,8 @@ class ConnectionState:
     """The latest one by group."""
     users: dict[WireMember, None] = field(default_factory=dict)
     """All members that have sent on it: several of a group where they share a client (sarama)."""
+    origins: dict[str, None] = field(default_factory=dict)
+    """Origins of these, and of those that were found to be others, or forgotten."""
     readers_at: float = -_READERS_S
     """When the readers of topics were listed last (Unix seconds)."""
     contexts: Correlation[RequestContext] = field(
@@ -108,6 +113,11 @@ class MemberRegistry:
         """Return the members of all groups on this connection."""
         state = self._states.get(connection)
         return [] if state is None else list(state.users)
+
+    def list_origins_on(self, connection: ConnectionDecoder) -> list[str]:
+        """Return the origins of all members that were on this connection, up to a bound."""
+        state = self._states.get(connection)
+        return [] if state is None else list(state.origins)
 
     def find_client(self, connection: ConnectionDecoder, group: str) -> WireMember | None:
         """Return the only member of a group that has a connection's client id and host."""
@@ -242,6 +252,8 @@ class MemberRegistry:
         state = self.state_of(connection)
         state.members[member.identity.group] = member
         state.users[member] = None
+        if len(state.origins) < _ORIGINS_MAX:
+            state.origins[member.identity.origin] = None
         member.connections[connection] = None
 
     def _leave_connections(self, member: WireMember) -> None:

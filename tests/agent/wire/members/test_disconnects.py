@@ -105,3 +105,16 @@ def test_all_members_that_share_a_connection_end_with_it() -> None:
 
     assert set(departures.take_expired(100.0 + RECONNECT_S)) == {_stream(talk), _stream(other)}
     assert wire.interpreter.registry.list_connected_origins() == set()
+
+
+def test_the_origin_of_one_that_was_found_to_be_another_ends_too() -> None:
+    """The tracker knows it by what its first request showed."""
+    wire, talk, departures = _member()
+    other = wire.connect()
+    other.join("")
+    other.joined("m1-a")
+    for each in (talk, other):
+        departures.record(ConnectionClosed(each.connection, 100.0, by_client=True))
+        each.close()
+
+    assert set(departures.take_expired(100.0 + RECONNECT_S)) == {_stream(talk), _stream(other)}
