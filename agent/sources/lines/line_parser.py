@@ -173,6 +173,7 @@ class LineParser:
         """Whether something begins between two places of a block that later lines refer to."""
         self._keeps_long = 0  # bytes for which `KEPT_LONG_BYTES` are kept
         self._has_found_long = False
+        self._is_dated_above = False  # the line above a message has its time, as far as it is known
         self._before: Pieces = ()  # the last bytes before the block that is searched
         self._timezone, self._has_looked = timezone, False
         self._place = _NOWHERE  # of the line that is read
@@ -325,7 +326,9 @@ class LineParser:
 
     def state(self) -> dict[str, Any]:
         """Return the state after the last complete line, for a checkpoint."""
+        above = self._last_line() if self._is_dated_above or not self.counts.events else ""
         return {
+            **({"above": above} if above else {}),
             "family": self.family,
             "enabled": sorted(self.enabled),
             "skipping": self._skipping,
@@ -342,6 +345,9 @@ class LineParser:
         self.enabled, self._skipping = set(state["enabled"]), state["skipping"]
         self._reads_next = state.get("reads_next", 0)
         self.counts.manual = state.get("manual", 0)
+        above = state.get("above", "")
+        self._before = (f"{above}\n".encode(),) if above else ()
+        self._is_dated_above = bool(above)
         self.unwrapper.restore(state.get("pieces", {}))
         self.shifts.restore(state.get("shifts", []))
         self._unshown -= self.enabled
@@ -386,6 +392,12 @@ class LineParser:
         last = before[-1] if before else b""
         near, end = (block, start - 1) if start > begin else (last, len(last) - 1)
         return near[max(0, end - _ABOVE_BYTES) : max(end, 0)].split(b"\n")[-_NEXT_LINES:]
+
+    def _last_line(self) -> str:
+        """Return the head of the last complete line: it may hold the time of the next one."""
+        last = self._before[-1] if self._before else b""
+        begin = last.rfind(b"\n", 0, max(len(last) - 1, 0)) + 1
+        return last[begin : begin + _HEAD_BYTES].decode(errors="replace").rstrip("\n")
 
     def _search(  # noqa: C901, PLR0912 - one loop, which each line passes
         self, block: bytes, start: int, end: int, arrival_at: float
@@ -531,7 +543,10 @@ class LineParser:
             at = self.stamper.find(behind[1], arrival_at)
         if at is None:
             at = self._date_record(raw, arrival_at, is_prefixed=bool(entry.origin))
-        return self._date_above(entry, arrival_at) if at is None else at
+        if at is None:
+            at = self._date_above(entry, arrival_at)
+            self._is_dated_above = self._is_dated_above or at is not None
+        return at
 
     def _date_above(self, entry: LogEntry, arrival_at: float) -> float | None:
         """Return the time of the line above, or of the one above in the stream of an entry."""

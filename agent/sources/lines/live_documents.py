@@ -208,7 +208,8 @@ class LiveDocuments:
             return state
         is_growing = self._stage is _FileForm.GROWING
         names = self._names.decode(errors="replace")  # as the reader of tables does
-        return state | {"document": [self._form, names] if is_growing else []}
+        document = [self._form, names, self._order is not None]
+        return state | {"document": document if is_growing else []}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Restore a `state`."""
@@ -219,12 +220,16 @@ class LiveDocuments:
             self._stage = _FileForm.LINES
         elif document:
             self._form, self._names = document[0], document[1].encode()
+            if any(document[2:]):  # its order is not known yet; an older release has no such entry
+                self._order = LineOrder(self._timezone)
             self._stage = _FileForm.GROWING
 
     def _choose(self, *, is_whole: bool) -> bool:
         """Choose how the file is read; return False while its head does not show it."""
         self._held = self._held.removeprefix(_BYTE_ORDER_MARK)
         text = self._held.lstrip(_BETWEEN)  # the source may begin to read within a list
+        if text.rstrip() == b"[":  # a program writes it at once, and its entries later
+            return False
         is_open = text[:1] in _WITHIN_JSON
         line_end = text.find(b"\n") + 1
         if not line_end and not (is_whole and is_open):
