@@ -293,6 +293,9 @@ def find_growing(name: str, head: bytes) -> tuple[Split, FindEnd]:
 def name_growing(head: bytes) -> str | None:
     """Return the name of a form that can be cut while it grows; None for any other text."""
     split = split_json if _AWS_LINE.match(head) is not None else find_form(head)
+    if split is None:  # the last row may be cut
+        rows = head.lstrip()
+        split = find_table(rows[: _find_row_end(rows)])
     named = (name for name, (each, _) in _GROWING.items() if each is split)
     return next(named, TABLE if isinstance(split, partial) else None)
 
@@ -303,7 +306,9 @@ def find_table_names(head: bytes) -> tuple[bytes, bytes] | None:
     Where no row has names that are known, the cells show them.
     """
     if find_named_table(head) is None:
-        return find_names(head)
+        last = _find_row_end(head)
+        found = find_names(head[:last])
+        return None if found is None else (found[0], found[1] + head[last:])
     end = _find_first_row_end(head)
     return None if find_named_table(head[:end] * 2) is None else (head[:end], head[end:])
 
@@ -321,13 +326,15 @@ def _find_first_row_end(head: bytes) -> int:
 
 def is_begun(head: bytes) -> bool:
     """Return whether a text may be a document of which too little is written yet."""
-    names, newline, _ = head.partition(b"\n")
+    first = head[: _find_first_row_end(head)]
+    is_one = _find_row_end(head) <= len(first)
     return (
         (head.startswith(b"---\n") and head.count(b"\n---\n") == 0)
         or (_SCOPE.search(head) is not None and _RECORD.search(head) is None)
-        or find_named_table((names + newline) * 2) is not None
-        or (head.count(b"\n") == 1 and find_names(head * 2) is not None)
-        or _ROW_OF_NAMES.fullmatch(head) is not None
+        or (head.startswith(b'"') and first.count(b'"') % 2 == 1)
+        or find_named_table(first * 2) is not None
+        or (is_one and find_names(first * 2) is not None)
+        or (is_one and _ROW_OF_NAMES.fullmatch(first) is not None)
     )
 
 

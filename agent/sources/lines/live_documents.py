@@ -44,6 +44,9 @@ _MAY_BE_DOCUMENT = re.compile(
     rb"|(?s:.*?)(?:ResourceLog #\d|\+00:00 (?:\S{1,512} )?\r?\n\{|Event\[\d+\]|TimeCreated )"
 )
 """Cheap signs of a document, before its form is searched."""
+_BEGUN = re.compile(rb"[\[{]\s*(?:\"[^\"\n]{0,256}(?:\"[ \t]{0,64}(?:=>?)?)?)?")
+"""Begin of a document whose first name is not whole: it may be JSON or Ruby's. A program may write
+the bracket at once, and its entries later."""
 _OF_LISTS = re.compile(rb'\{\s?"\w{1,64}"\s?:\s?\[\s?"')
 """An object with a list of strings, as APIs of containers return a log."""
 _IS_DATED = re.compile(rb"(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d[^\n]*\n)+")
@@ -228,7 +231,7 @@ class LiveDocuments:
         """Choose how the file is read; return False while its head does not show it."""
         self._held = self._held.removeprefix(_BYTE_ORDER_MARK)
         text = self._held.lstrip(_BETWEEN)  # the source may begin to read within a list
-        if text.rstrip() == b"[":  # a program writes it at once, and its entries later
+        if _BEGUN.fullmatch(text) is not None:
             return False
         is_open = text[:1] in _WITHIN_JSON
         line_end = text.find(b"\n") + 1

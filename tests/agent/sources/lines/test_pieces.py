@@ -91,3 +91,34 @@ def test_restart_while_a_newest_first_document_is_held_reads_its_oldest_entry_fi
     whole = read(text)
     assert [signal.at for signal in whole] == [1795180865.423, 1795180868.423, 1795180869.423]
     assert read_restarted(text, cut) == whole
+
+
+@pytest.mark.parametrize("head", ["", '"Created","Instance","Entry"\n'])
+@pytest.mark.parametrize("rest", range(1, 200, 20))
+def test_half_a_row_behind_the_first_rows_of_a_table_hides_no_column(head: str, rest: int) -> None:
+    rows = [
+        f'"{at}.423Z","pay-7d9f8b6c5-{pod}","{at.replace("T", " ")},423 INFO {text}"\n'
+        for at, text in zip(TIMES, TEXTS, strict=True)
+        for pod in ("x2x9z", "k4m7q")
+    ]
+    text = (head + "".join(rows)).encode()
+    hosts = [signal.member.host for signal in read(text)]
+    assert hosts.count("pay-7d9f8b6c5-x2x9z") == hosts.count("pay-7d9f8b6c5-k4m7q") == 3
+    for whole in (0, len(rows[0]), len(rows[0] + rows[1])):
+        assert read_in_two(text, len(head) + whole + rest) == read(text)
+
+
+@pytest.mark.parametrize("cut", range(1, 40))
+def test_first_bytes_of_ruby_s_object_are_not_taken_for_json(cut: int) -> None:
+    text = "".join(
+        f'{{\n    "@timestamp" => {at}.423Z,\n       "message" => "{text}"\n}}\n'
+        for at, text in zip(TIMES, TEXTS, strict=True)
+    ).encode()
+    assert [signal.at for signal in read(text)] == [1795180865.423, 1795180868.423, 1795180869.423]
+    assert read_in_two(text, cut) == read(text)
+
+
+def read_in_two(text: bytes, cut: int) -> list[Signal]:
+    live = create()
+    found = live.feed(text[:cut], ARRIVAL_AT) + live.feed(text[cut:], ARRIVAL_AT)
+    return found + live.settle() + live.flush()
