@@ -99,6 +99,12 @@ class LineOrder:
         return self._back > 3 * self._far_ahead and gain_s >= _moment(self._first_at)
 
     @property
+    def may_run_back(self) -> bool:
+        """Whether it may run backwards, as far as its few first times show."""
+        is_short = 0 < self._count < HEAD_LINES and not self._ahead
+        return self.is_doubtful or is_short
+
+    @property
     def is_backward(self) -> bool:
         """Whether most steps lead into the past, and far enough."""
         return self._is_burst or (

@@ -136,7 +136,8 @@ class LiveDocuments:
         if self._stage is _FileForm.HEAD:
             is_document = self._held.lstrip()[:1] in _WITHIN_JSON or b"\n" in self._held
             return _HOLD_S if is_document else None
-        return _ENTRY_S if self._stage is _FileForm.GROWING and not self._seen else _HOLD_S
+        is_doubtful = self._order is not None and self._order.is_doubtful
+        return _ENTRY_S if self._stage is _FileForm.GROWING and not is_doubtful else _HOLD_S
 
     def begin_file(self, arrival_at: float) -> list[Signal]:
         """End the file before: the next bytes are the first ones of a new one."""
@@ -355,7 +356,7 @@ class LiveDocuments:
         lines = to_lines(split, self._held[self._seen : end])
         if self._order is not None:
             verdict = self._order.feed(b"".join(lines[:HEAD_LINES]), self._arrival_at)
-            if verdict is not False and self._order.is_doubtful and not is_whole:
+            if verdict is not False and self._order.may_run_back and not is_whole:
                 self._seen, self._tried = end, size
                 return []
             lines = to_lines(split, self._held[:end]) if self._seen else lines

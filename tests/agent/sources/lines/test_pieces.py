@@ -122,3 +122,20 @@ def read_in_two(text: bytes, cut: int) -> list[Signal]:
     live = create()
     found = live.feed(text[:cut], ARRIVAL_AT) + live.feed(text[cut:], ARRIVAL_AT)
     return found + live.settle() + live.flush()
+
+
+@pytest.mark.parametrize("text", [NEWEST_FIRST, YAML_NEWEST_FIRST, TABLE_NEWEST_FIRST])
+def test_newest_first_document_that_is_written_in_two_parts_is_read_from_its_oldest_entry(
+    text: bytes,
+) -> None:
+    whole = read(text)
+    wrong = [cut for cut in range(1, len(text)) if read_in_two(text, cut) != whole]
+    assert wrong == []
+
+
+def test_first_entry_of_a_growing_document_waits_for_the_next_one() -> None:
+    live = create()
+    begin = ARRAY.index(b"},\n  {") + 2
+    assert live.feed(ARRAY[:begin], ARRIVAL_AT) == []
+    assert live.settles_after_s == 2.0
+    assert len(live.feed(ARRAY[begin:], ARRIVAL_AT)) == 3
