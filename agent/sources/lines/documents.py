@@ -48,6 +48,9 @@ _FAULTS_MAX = 200
 _RECORD = re.compile(rb"(?m)^LogRecord #\d")
 _SCOPE = re.compile(rb"(?m)^(?:\S{10,40}\t\w{4,8}\t)?ResourceLog #\d+\s*$")
 _ROW_OF_NAMES = re.compile(rb'(?:"[^"\n]{1,64}"[,;\t]){1,64}"[^"\n]{1,64}"\r?\n')
+_VERBOSE_BEGIN = re.compile(
+    rb"[A-Z][a-z]{2} \d{4}-[\d: .-]{10,32} \S{1,6} \[s=[^\n]{0,1024}\]\n {0,4}"
+)
 _XML_END = re.compile(rb"</(?:(?:log4j:)?[Ee]vent|record)>\s*")
 _STRINGS = re.compile(
     rb'(?:\{\s*"\w{1,64}"\s?:\s*)?\[\s*"(?:[^"\\\n]|\\.){0,4096}"\s*,\s*"(?:[^"\\\n]|\\.)*"\s*[,\]]'
@@ -330,6 +333,7 @@ def is_begun(head: bytes) -> bool:
     is_one = _find_row_end(head) <= len(first)
     return (
         (head.startswith(b"---\n") and head.count(b"\n---\n") == 0)
+        or _VERBOSE_BEGIN.fullmatch(head) is not None
         or (_SCOPE.search(head) is not None and _RECORD.search(head) is None)
         or (head.startswith(b'"') and first.count(b'"') % 2 == 1)
         or find_named_table(first * 2) is not None

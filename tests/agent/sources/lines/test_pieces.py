@@ -139,3 +139,13 @@ def test_first_entry_of_a_growing_document_waits_for_the_next_one() -> None:
     assert live.feed(ARRAY[:begin], ARRIVAL_AT) == []
     assert live.settles_after_s == 2.0
     assert len(live.feed(ARRAY[begin:], ARRIVAL_AT)) == 3
+
+
+@pytest.mark.parametrize("cut", range(38, 60))
+def test_first_bytes_of_a_verbose_journal_are_not_read_as_lines(cut: int) -> None:
+    text = "".join(
+        f"Fri {at.replace('T', ' ')}.423000 UTC [s=1;i=2]\n    _HOSTNAME=p-1\n    MESSAGE={text}\n"
+        for at, text in zip(TIMES, TEXTS, strict=True)
+    ).encode()
+    assert [signal.at for signal in read(text)] == [1795180865.423, 1795180868.423, 1795180869.423]
+    assert read_in_two(text, cut) == read(text)
