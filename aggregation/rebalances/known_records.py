@@ -5,6 +5,7 @@ times by the clocks of most members, and an end for each episode that nobody end
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from aggregation.rebalances.agent_clocks import align_agents
@@ -19,6 +20,9 @@ from metrics.model.sample import Sample, parse_time
 
 Watermark = Callable[[str], float]
 """Up to when an agent has told all that it saw (Unix seconds)."""
+
+_place_of = attrgetter("ts", "seq", "id")
+"""A record's place among those of all agents: a restart reads them by time, not as they arrived."""
 
 
 class KnownRecords(NamedTuple):
@@ -53,7 +57,8 @@ def prepare_records(
     records have shown. ``silences`` are those of agents; by default the records show them.
     """
     aligned = align_agents(records)
-    unified = unify_identities(aligned.records)
+    in_order = sorted(aligned.records, key=_place_of)
+    unified = unify_identities(in_order)
     silences = read_silences(unified) if silences is None else silences
     steady = correct_clock_steps(unified, clocks)
     heard = last_heard(steady.records, watermark)

@@ -4,6 +4,7 @@ Names and times are few, so that many records are equal in all but one field. Wh
 beside a text has no order.
 """
 
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from agent.hub.push_receiver import PushReceiver, with_spool
 from agent.hub.recent_records import RecentRecords
 from aggregation.explain.explanation import explanations
 from aggregation.incidents.answers import answer_of
+from aggregation.incidents.incidents import analyze
 from metrics.model.change_fields import GROUP_FIELDS, MEMBER_FIELDS
 from metrics.model.sample import UNEXPLAINED, Outcome, Sample, SampleKind, Scope, encode
 from metrics.model.signals import SourceKind
@@ -83,3 +85,22 @@ def test_any_records_are_taken_and_analyzed(
     assert msgspec.json.decode(msgspec.json.encode([answers, pages]))
     kept = msgspec.json.decode(msgspec.json.encode(receiver.checkpoint()))
     assert PushReceiver("", StatusConfig(), kept).health.damaged == []
+
+
+@given(_RECORDS, _RECORDS)
+def test_no_answer_depends_on_the_order_in_which_records_arrived(
+    ones: list[dict[str, Any]], others: list[dict[str, Any]]
+) -> None:
+    """A hub that starts again reads its spool by time; before, agents took turns."""
+    receiver = PushReceiver("", StatusConfig())
+    arrived = [
+        with_spool(record, spool)
+        for spool, found in (("one", ones), ("other", others))
+        for record in receiver.apply_lines(spool, lines_of(spool, found), NOW)
+    ]
+    orders = arrived, sorted(arrived, key=attrgetter("ts"))
+
+    incidents = [analyze(records, now=NOW).incidents for records in orders]
+
+    answers = {msgspec.json.encode([*map(answer_of, found)]) for found in incidents}
+    assert len(answers) == 1
