@@ -21,8 +21,9 @@ from metrics.model.sample import Sample, parse_time
 Watermark = Callable[[str], float]
 """Up to when an agent has told all that it saw (Unix seconds)."""
 
-_place_of = attrgetter("ts", "seq", "id")
-"""A record's place among those of all agents: a restart reads them by time, not as they arrived."""
+_place_of = attrgetter("ts", "seq")
+"""A record's place: a restart reads them by time, not as they arrived. Those of `replay` have no
+number and stay in their order."""
 
 
 class KnownRecords(NamedTuple):
