@@ -162,7 +162,7 @@ def test_a_line_that_is_no_record_is_named_and_left_out(
 def test_a_record_of_the_year_9999_stretches_no_incident(spool: Path) -> None:
     before = explain("g", "--from", str(spool), "--output", "json")
     ahead = msgspec.structs.replace(
-        decode(LINES.splitlines()[0]), ts="9999-12-31T23:59:59Z", id="x"
+        decode(LINES.splitlines()[0]), ts="9999-12-30T23:59:59.000000Z", id="x"
     )
     (spool / "9.jsonl").write_bytes(encode(ahead))
 
@@ -171,7 +171,7 @@ def test_a_record_of_the_year_9999_stretches_no_incident(spool: Path) -> None:
     assert found.stdout == before.stdout
     assert found.stderr.splitlines() == [
         "1 records are more than a day ahead and were left out",
-        f"  the first: 9999-12-31T23:59:59Z of agent {ahead.agent!r}",
+        f"  the first: 9999-12-30T23:59:59.000000Z of agent {ahead.agent!r}",
     ]
 
 
