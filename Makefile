@@ -8,7 +8,7 @@ EXTRAS := fast,wire,kafka,otel,spark,top,dev
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-kafka test unit field backtests groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak random-groups collector corpus versions dashboards pictures screens cast walks docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
+.PHONY: help demo demo-kafka test unit field backtests groups-side-by-side row truth coverage-core coverage check lint types imports language format mutants fuzz bench faults churn soak random-groups live-recordings collector corpus versions dashboards pictures screens cast walks docs site admission quiet kill-spark lock build sbom chart-package checksums release-check publish images image-agent image-spark digests sign chart-push workflows audit clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -123,6 +123,9 @@ soak: $(READY) ## an hour of 50 real clients with random faults; each transition
 random-groups: $(READY) ## random groups of clients of many versions; where sources disagree is printed (needs tcpdump)
 	-@$(BIN)/python -m tests.lab_start
 	$(BIN)/python -m tests.system.random_groups --minutes $(RANDOM_MINUTES)
+
+live-recordings: $(READY) ## recorded logs in real time, agents killed: page, spool and replay show the same incidents (ten minutes)
+	$(BIN)/python -m tests.system.live_recordings
 
 collector: $(READY) ## what an OpenTelemetry Collector makes of OTLP; builds one (needs Go 1.25)
 	COLLECTOR=1 $(BIN)/pytest tests/system/test_otel_collector.py
