@@ -29,7 +29,7 @@ from agent.runtime.memory_limit import MemoryLimit
 from agent.runtime.pipeline import Pipeline, Positions
 from agent.runtime.source_stats import SourceStatsCollector
 from agent.runtime.supervisor import supervise
-from agent.sources.base import GroupInspector, Source, SupportsReload
+from agent.sources.base import GroupInspector, Source, SupportsBacklog, SupportsReload
 from agent.sources.http_events import registration as http_events
 from agent.web import annotations_api, events_api
 from agent.web.reload_auth import ReloadPolicy
@@ -265,7 +265,7 @@ class Agent:
         now = self._clock()
         for source in () if self._pipeline.is_waiting else self._sources:
             is_known = source.name in self._ready_sources
-            if not is_known and source.health.up and source.watermark(now) >= now - _READY_LAG_S:
+            if not is_known and source.health.up and _has_caught_up(source, now):
                 self._ready_sources.add(source.name)
         return [s.name for s in self._sources if s.name not in self._ready_sources]
 
@@ -357,6 +357,13 @@ class Agent:
                 await self.reload()
 
         self._reload_task = asyncio.create_task(reload(), name="reload")
+
+
+def _has_caught_up(source: Source, now: float) -> bool:
+    """Return whether a source has read up to now; what it holds back for later lines is read."""
+    if isinstance(source, SupportsBacklog):
+        return not source.is_behind
+    return source.watermark(now) >= now - _READY_LAG_S
 
 
 def _drop_damaged(found: Checkpoint, sources: Sequence[Source], path: Path) -> Checkpoint:

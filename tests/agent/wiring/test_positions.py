@@ -225,6 +225,16 @@ def test_each_type_of_files_keeps_its_positions(bench: Bench, kind: str) -> None
     assert read == [0]
 
 
+def test_a_rebalance_without_an_end_keeps_no_source_from_being_ready(bench: Bench) -> None:
+    """The client was killed before it logged its assignment; its sync is held back for minutes."""
+    bench.log.write_text("".join(rebalance("17:00:00,000", 1).splitlines(keepends=True)[:2]))
+    bench.now = 1_795_626_030.0
+
+    bench.run()  # until it is ready
+
+    assert [record.to for record in bench.transitions()] == [2]
+
+
 def test_members_of_a_removed_source_are_not_shown_after_a_restart(bench: Bench) -> None:
     bench.log.write_text(line("17:00:00,000", "Request joining group due to: rebalance timeout"))
     bench.now = 1_795_626_001.0
