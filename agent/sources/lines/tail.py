@@ -174,16 +174,20 @@ class FileTail:
         self._is_limited = False
         bugs = list[Exception]()
         for tail in list(self._tails.values()):
-            with self._keep_bug(tail, bugs):
+            try:
                 self._read_blocks(tail, now, emit, detach, has_time)
+            except Exception as error:  # noqa: BLE001 - a bug: raised after the step
+                bugs.append(self._pass_over(tail, error))
             yield
         tails: Collection[StreamTail] = self._tails.values()
         self.health.up = not tails or any(tail.fault is None for tail in tails)
         tails = self._find_busy()
         for tail in tails:
-            with self._keep_bug(tail, bugs):
+            try:
                 self._settle(tail, now, emit)
                 self._emit(tail.release_overdue(now), emit)
+            except Exception as error:  # noqa: BLE001 - a bug: raised after the step
+                bugs.append(self._pass_over(tail, error))
         self.health.lag_s = max((tail.lag_s(now) for tail in tails), default=0.0)
         self._is_behind = any(tail.is_behind for tail in tails)
         if bugs:
@@ -205,20 +209,15 @@ class FileTail:
                 if self._is_ahead(tail, now) or not (tail.is_within_line or has_time()):
                     break
 
-    @contextlib.contextmanager
-    def _keep_bug(self, tail: StreamTail, bugs: list[Exception]) -> Iterator[None]:
-        """Keep the error of a bug until the other streams are read.
+    def _pass_over(self, tail: StreamTail, error: Exception) -> Exception:
+        """Pass over the bytes that showed a bug; return its error, with the stream's name.
 
-        The bytes that showed it are passed over, and what the parser holds with them: it would show
-        the bug for ever.
+        What the parser holds goes with them: it would show the bug for ever.
         """
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - raised after the step
-            tail.forget_parser()
-            self._count(Counter(["bug"]))
-            error.add_note(f"in {tail.stream}: its bytes are passed over")
-            bugs.append(error)
+        tail.forget_parser()
+        self._count(Counter(["bug"]))
+        error.add_note(f"in {tail.stream}: its bytes are passed over")
+        return error
 
     def watermark(self, now: float) -> float:
         """Return the watermark: the lowest one of its streams (Unix seconds)."""

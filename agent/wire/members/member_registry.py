@@ -32,8 +32,8 @@ _SERVERS_LIMIT = 1_000
 _CONTEXTS_MAX = 64
 """Requests of one connection's members without a response; a member sends one or two at once."""
 
-_ORIGINS_MAX = 1_000
-"""Origins of one connection's members; a member, and all of a process, have one."""
+FORMER_MAX, _FORMER_OF_ONE_MAX = 20_000, 1_000
+"""Origins of former members of all connections that go on, and of one of these."""
 
 
 class RequestContext(NamedTuple):
@@ -58,8 +58,8 @@ class ConnectionState:
     """The latest one by group."""
     users: dict[WireMember, None] = field(default_factory=dict)
     """All members that have sent on it: several of a group where they share a client (sarama)."""
-    origins: dict[str, None] = field(default_factory=dict)
-    """Origins of these, and of those that were found to be others, or forgotten."""
+    former: dict[str, None] = field(default_factory=dict)
+    """Origins of members that were found to be others, or forgotten."""
     readers_at: float = -_READERS_S
     """When the readers of topics were listed last (Unix seconds)."""
     contexts: Correlation[RequestContext] = field(
@@ -88,6 +88,7 @@ class MemberRegistry:
     _states: dict[ConnectionDecoder, ConnectionState] = field(default_factory=dict)
     """Of the connections that have not ended."""
     _partitions: int = 0
+    _former_count: int = 0
 
     def state_of(self, connection: ConnectionDecoder) -> ConnectionState:
         """Return the state of a connection; the first call creates it."""
@@ -115,9 +116,11 @@ class MemberRegistry:
         return [] if state is None else list(state.users)
 
     def list_origins_on(self, connection: ConnectionDecoder) -> list[str]:
-        """Return the origins of all members that were on this connection, up to a bound."""
+        """Return the origins of all members on this connection, and of former ones to a bound."""
         state = self._states.get(connection)
-        return [] if state is None else list(state.origins)
+        if state is None:
+            return []
+        return [*dict.fromkeys([*state.former, *(each.identity.origin for each in state.users)])]
 
     def find_client(self, connection: ConnectionDecoder, group: str) -> WireMember | None:
         """Return the only member of a group that has a connection's client id and host."""
@@ -210,6 +213,7 @@ class MemberRegistry:
     def disconnect(self, connection: ConnectionDecoder) -> None:
         """Take an ended connection from its members."""
         state = self._states.pop(connection, ConnectionState())
+        self._former_count -= len(state.former)
         for member in state.users:
             member.connections.pop(connection, None)
             if member.has_left and not member.connections:
@@ -248,18 +252,23 @@ class MemberRegistry:
         self._leave_connections(member)
         member.connections = {}
 
+    def _note_former(self, state: ConnectionState, origin: str) -> None:
+        is_full = self._former_count >= FORMER_MAX or len(state.former) >= _FORMER_OF_ONE_MAX
+        if origin not in state.former and not is_full:
+            state.former[origin] = None
+            self._former_count += 1
+
     def _attach(self, member: WireMember, connection: ConnectionDecoder) -> None:
         state = self.state_of(connection)
         state.members[member.identity.group] = member
         state.users[member] = None
-        if len(state.origins) < _ORIGINS_MAX:
-            state.origins[member.identity.origin] = None
         member.connections[connection] = None
 
     def _leave_connections(self, member: WireMember) -> None:
         for connection in member.connections:
             state = self.state_of(connection)
             state.users.pop(member, None)
+            self._note_former(state, member.identity.origin)
             if state.members.get(member.identity.group) is member:
                 del state.members[member.identity.group]
 

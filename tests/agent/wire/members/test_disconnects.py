@@ -1,6 +1,9 @@
 """When a stream is over, for the tracker to let go of its members."""
 
+import pytest
+
 from agent.wire.connection import ConnectionClosed
+from agent.wire.members import member_registry
 from agent.wire.members.disconnects import RECONNECT_S, DisconnectTracker, EndedOrigin
 from tests.agent.wire.talk import Talk, Wire
 
@@ -118,3 +121,18 @@ def test_the_origin_of_one_that_was_found_to_be_another_ends_too() -> None:
         each.close()
 
     assert set(departures.take_expired(100.0 + RECONNECT_S)) == {_stream(talk), _stream(other)}
+
+
+def test_origins_of_former_members_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection may go on for ever, and be used by one member after the other."""
+    monkeypatch.setattr(member_registry, "FORMER_MAX", 2)
+    wire, talk, departures = _member()
+    others = [wire.connect() for _ in range(4)]
+    for each in others:
+        each.join("")
+        each.joined("m1-a")
+    for each in (talk, *others):
+        departures.record(ConnectionClosed(each.connection, 100.0, by_client=True))
+        each.close()
+
+    assert len(departures.take_all()) == 3  # that of the member itself, and two
