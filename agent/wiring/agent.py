@@ -39,7 +39,7 @@ from agent.wiring.agent_config import AgentConfig, Role
 from agent.wiring.hub import HubWiring
 from agent.wiring.outputs import OutputsWiring
 from agent.wiring.reload import log_restart_needed, make_tracker
-from agent.wiring.sources import ConfiguredOrigins, find_unread, make_sources
+from agent.wiring.sources import ConfiguredOrigins, make_sources
 from agent.wiring.web import WebWiring
 from metrics.exporters.exposition import AgentStats
 from metrics.model.sample import Sample
@@ -301,8 +301,8 @@ class Agent:
 
         Their positions are kept, as a later configuration may name their files again.
         """
-        self._pipeline.keep_unread(find_unread(positions, self._sources))
         now, origins = self._clock(), ConfiguredOrigins(self._config, positions, self._sources)
+        self._pipeline.keep_unread(origins.unread)
         self._pipeline.remove_origins(origins.is_departed, now)
         self._pipeline.tracker.await_origins(origins.is_awaited, now)
 

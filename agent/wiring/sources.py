@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -49,7 +49,16 @@ class ConfiguredOrigins:
         """``positions`` are those of a checkpoint, and ``sources`` have resumed from them."""
         rows = [REGISTRY.type_of(source) for source in config.sources]
         self._kinds = {kind for row in rows for kind in row.reports}
-        self._departed = _find_departed(positions, sources)
+        unread = [*_list_unread(positions, sources)]
+        self._departed = {
+            row.origin_of(stream)
+            for row, position in unread
+            if row.origin_of is not None
+            for stream in position
+        }
+        self.unread = _keep_newest(unread)
+        """Positions in files that no source reads any more, for a source that will again. They
+        stand by type, under a name that no source has; files that were read last are the last."""
         self._resumed = {
             row.origin_of(stream)
             for source in sources
@@ -71,24 +80,10 @@ def _reports_often(kind: SourceKind) -> bool:
     return TRAITS[kind].reports_often
 
 
-def _find_departed(positions: Positions, sources: Sequence[Source]) -> set[str]:
-    """Return the origins in a checkpoint that no source reads any more."""
-    return {
-        row.origin_of(stream)
-        for row, position in _list_unread(positions, sources)
-        if row.origin_of is not None
-        for stream in position
-    }
-
-
-def find_unread(positions: Positions, sources: Sequence[Source]) -> Positions:
-    """Return the positions in files that no source reads any more, for a source that will again.
-
-    They stand by type, under a name that no source has; the files that were read last are the last.
-    At most `UNREAD_MAX` of at most `UNREAD_BYTES_MAX` together.
-    """
+def _keep_newest(positions: Iterable[tuple[Row, dict[str, Any]]]) -> Positions:
+    """Return at most `UNREAD_MAX` positions, of at most `UNREAD_BYTES_MAX` together."""
     found: dict[tuple[str, str], msgspec.Raw] = {}
-    for row, position in _list_unread(positions, sources):
+    for row, position in positions:
         for stream, place in position.items():
             found[row.name, stream] = msgspec.Raw(msgspec.json.encode(place))
     size, count = sum(map(len, found.values())), len(found)
