@@ -128,6 +128,7 @@ class Pipeline:
         now = self._clock()
         read_to = self._read_to(now)
         self._order.release(read_to)
+        read_to = min(read_to, self._order.first_at)
         self._advance(read_to)
         for source in self._sources:
             if isinstance(source, GroupInspector):
@@ -187,7 +188,10 @@ class Pipeline:
     def close(self) -> None:
         """Commit everything and close the spool."""
         self._save_after = self._look_after = 0.0
-        self._order.release(self._read_to(self._clock()))
+        if self._order.is_behind:
+            self._order.release(self._read_to(self._clock()))
+        else:
+            self._order.release_all()
         self.commit()
         self._try_write(self.spool.close)
 
@@ -224,7 +228,7 @@ class Pipeline:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there are signals that are not applied yet."""
+        """Whether there are signals of a backlog that are not applied yet."""
         return self._order.is_holding
 
     def has_room(self) -> bool:

@@ -1,11 +1,11 @@
 """While a source reads a backlog, events of all sources are applied by their time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from agent.runtime import signal_order
-from agent.runtime.signal_order import STALL_S, SignalOrder
+from agent.runtime.signal_order import LOOK_S, STALL_S, SignalOrder
 from agent.sources.base import Emit, Source, SourceHealth, Tick
 from metrics.model.signals import Signal, SignalKind
 from tests.metrics.given import C1, signal
@@ -41,14 +41,46 @@ class Applied:
         self.ats: list[float] = []
         self.passed: list[float] = []
         self.now = 0.0
+        self.due: list[tuple[float, Callable[[], None]]] = []
         self.order = SignalOrder(
-            lambda event: self.ats.append(event.at), self.passed.append, lambda: self.now
+            lambda event: self.ats.append(event.at),
+            self.passed.append,
+            lambda: self.now,
+            self._call_later,
         )
         self.order.attach(sources)
+
+    def _call_later(self, after_s: float, call: Callable[[], None]) -> None:
+        self.due.append((self.now + after_s, call))
+
+    def wait(self, until: float) -> None:
+        """Let the monotonic clock go on, with what is planned meanwhile."""
+        while self.due and self.due[0][0] <= until:
+            self.now, call = self.due.pop(0)
+            call()
+        self.now = until
 
     def add(self, *ats: float) -> None:
         for at in ats:
             self.order.add(at_time(at))
+
+
+class Wire:
+    """A source that reports each event as it comes."""
+
+    name = kind = "capture"
+
+    def __init__(self) -> None:
+        self.health = SourceHealth()
+
+    async def run(self, emit: Emit, detach: object) -> None:
+        raise NotImplementedError
+
+    def watermark(self, now: float) -> float:
+        return now
+
+    def checkpoint(self) -> dict[str, object]:
+        return {}
 
 
 def at_time(at: float) -> Signal:
@@ -69,16 +101,36 @@ def test_events_of_a_backlog_are_applied_by_their_time() -> None:
     assert applied.passed == [1.0, 2.0, 3.0, 4.0]
     logs.is_behind = broker.is_behind = False
     applied.add(8.0)
-    assert applied.ats[4:] == [5.0, 9.0, 8.0]
+    applied.order.release(10.0)
+    assert applied.ats[4:] == []
+    applied.now = LOOK_S
+    applied.order.release(10.0)
+    assert applied.ats[4:] == [5.0, 8.0, 9.0]
 
 
-@pytest.mark.parametrize("sources", [[Files()], [Files(is_behind=False), Files(is_behind=False)]])
-def test_without_another_source_or_a_backlog_nothing_waits(sources: Sequence[Files]) -> None:
+@pytest.mark.parametrize("sources", [[Files()], [Files(is_behind=False), Wire()]])
+def test_without_another_source_of_files_nothing_waits(sources: Sequence[Source]) -> None:
     applied = Applied(*sources)
 
     applied.add(5.0, 1.0)
 
     assert applied.ats == [5.0, 1.0]
+
+
+def test_a_line_that_is_read_late_is_before_what_another_file_has_later() -> None:
+    applied = Applied(Files(is_behind=False), Files(is_behind=False))
+
+    applied.add(1.2, 1.3)
+    applied.wait(0.4)
+    applied.add(1.1, 1.9)
+    assert not applied.order.is_holding, "no backlog: the agent is ready"
+    applied.wait(LOOK_S)
+    assert applied.ats == [1.1, 1.2, 1.3]
+    assert applied.order.first_at == 1.9
+    applied.wait(0.4 + LOOK_S)
+
+    assert applied.ats == [1.1, 1.2, 1.3, 1.9]
+    assert not applied.due
 
 
 def test_what_waits_is_bounded_and_the_oldest_half_passes(monkeypatch: pytest.MonkeyPatch) -> None:
