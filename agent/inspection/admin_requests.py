@@ -162,7 +162,7 @@ def throttle_s(api: Api, version: int, frame: bytes) -> float:
     """Return the delay of the next response by a broker's quota, in seconds (KIP-124)."""
     if api not in _THROTTLED_FROM or version < _THROTTLED_FROM[api]:
         return 0.0
-    layout = response_layout(api, version, _LAST_FIELDS[api])
+    layout = response_layout(api, version, _LAST_FIELDS[api], strict=True)
     start = _CORRELATION_BYTES + (layout is not None and layout.flexible)
     return max(0, int.from_bytes(frame[start : start + 4], "big", signed=True)) / 1000
 
@@ -180,7 +180,7 @@ def decode(api: Api, version: int, frame: bytes) -> Fields:
         DecodeError: the bytes are not such a response.
 
     """
-    layout = response_layout(api, version, _LAST_FIELDS[api])
+    layout = response_layout(api, version, _LAST_FIELDS[api], strict=True)
     if layout is None:
         raise DecodeError(f"{api.label} v{version}: this version is not known")
     buffer = Buffer(frame, ELEMENT_LIMIT, struct_weight=STRUCT_WEIGHT)

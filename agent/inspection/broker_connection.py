@@ -175,13 +175,14 @@ class Connection:
         """Send a request and return the response; fields that the version lacks are left out.
 
         Raises:
-            RefusedError: the broker lacks the API, or the peer is not a broker.
+            RefusedError: the broker lacks the API, or the peer is not a broker; it is closed.
             UnreachableError: the connection broke, and is closed.
 
         """
         version = self.version(api)
         if version is None:
             text = f"{self.address}: does not have {api.label}: Kafka 2.1 or newer is wanted"
+            await self.close()  # a later attempt negotiates again
             raise RefusedError(text, "too_old")
         return await self._send(api, version, **values)
 

@@ -78,13 +78,14 @@ class _CoordinatorRequests(Generic[_T]):
         self._retry.clear()
         for group in groups:
             self.results.pop(group, None)
-        unknown = [group for group in groups if group not in self._coordinators]
+        unknown = dict.fromkeys(group for group in groups if group not in self._coordinators)
         if not unknown:
             return
         try:
             view = await self._brokers.refresh()
-            for each in await find_coordinators(self._brokers, view.responder, unknown):
-                self._record_coordinator(each)
+            for each in await find_coordinators(self._brokers, view.responder, tuple(unknown)):
+                if each.group in unknown:
+                    self._record_coordinator(each)
         except UnreachableError as error:
             for group in unknown:
                 self._fail(group, error.reason, str(error), retry=True)
@@ -130,7 +131,8 @@ class _CoordinatorRequests(Generic[_T]):
         fields = await response.fields()
         is_batch = "groups" in fields
         for each in (fields["groups"] or ()) if is_batch else [{"group_id": groups[0]} | fields]:
-            self._read_group(node, each)
+            if each["group_id"] in groups:  # another coordinator's is not this broker's to describe
+                self._read_group(node, each)
         if not self._retry.intersection(groups):
             results = {group: self.results[group] for group in groups if group in self.results}
             request.cache.store(key, content, results)

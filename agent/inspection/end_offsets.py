@@ -86,11 +86,12 @@ class EndOffsets:
             return
         nodes = {each["node_id"]: _node(each) for each in fields["brokers"]}
         for topic in fields["topics"]:
-            self._leaders[topic["name"]] = {
-                each["partition_index"]: nodes[each["leader_id"]]
-                for each in topic["partitions"]
-                if each["leader_id"] in nodes
-            }
+            if topic["name"] in missing:
+                self._leaders[topic["name"]] = {
+                    each["partition_index"]: nodes[each["leader_id"]]
+                    for each in topic["partitions"]
+                    if each["leader_id"] in nodes
+                }
 
     async def _read_missing(self, missing: Times, found: TimedOffsets) -> None:
         by_leader = defaultdict[Node, dict[str, dict[int, int]]](lambda: defaultdict(dict))
@@ -129,6 +130,7 @@ class EndOffsets:
                 if not each["error_code"]
             }
             for topic in fields["topics"]
+            if topic["name"] in wanted
         }
 
 

@@ -154,7 +154,7 @@ def _add(
             current_offset=None,
             leader_epoch=None,
             end_offset=end,
-            lag=None if end is None or start is None else end - start,
+            lag=None if end is None or start is None else max(0, end - start),
         )
         rows.append(_add_owner(row, owners.get((topic, number))))
     return replace(group, offsets=tuple(rows))

@@ -110,21 +110,33 @@ def request_layout(api_key: int, version: int, wanted: tuple[str, ...]) -> Layou
 
 
 @cache
-def response_layout(api_key: int, version: int, wanted: tuple[str, ...]) -> Layout | None:
-    """Return the reader of a response's ``wanted`` fields; None for an unknown version."""
+def response_layout(
+    api_key: int, version: int, wanted: tuple[str, ...], *, strict: bool = False
+) -> Layout | None:
+    """Return the reader of a response's ``wanted`` fields; None for an unknown version.
+
+    A ``strict`` reader refuses a null where the schema has none, as Kafka's own readers do.
+    """
     kin = _RESPONSES_LIKE.get((api_key, version), SimilarVersion(version))
-    return _load_layout(load_response_schema, api_key, kin, wanted)
+    return _load_layout(load_response_schema, api_key, kin, wanted, strict=strict)
 
 
 def _load_layout(
-    load: Callable[[int, int], Any], api_key: int, kin: SimilarVersion, wanted: tuple[str, ...]
+    load: Callable[[int, int], Any],
+    api_key: int,
+    kin: SimilarVersion,
+    wanted: tuple[str, ...],
+    *,
+    strict: bool = False,
 ) -> Layout | None:
     with LOADING:
         try:
             schema = load(api_key, kin.version)
         except KioIndexError:
             return None
-        layout = Layout(bool(schema.__flexible__), _struct_reader(schema, wanted, kin))
+        layout = Layout(
+            bool(schema.__flexible__), _struct_reader(schema, wanted, kin, strict=strict)
+        )
         _unload(schema.__module__.rpartition(".")[0])
         del schema
     gc.collect(1)  # the schema is young; a collection of all generations would hold traffic up
@@ -140,7 +152,11 @@ def _unload(package: str) -> None:
 
 
 def _struct_reader(
-    schema: Any, wanted: tuple[str, ...] | None = None, kin: SimilarVersion | None = None
+    schema: Any,
+    wanted: tuple[str, ...] | None = None,
+    kin: SimilarVersion | None = None,
+    *,
+    strict: bool = False,
 ) -> Callable[[Buffer], Fields]:
     """Return a reader of a struct; with ``wanted`` it stops after the last of these fields."""
     hints, flexible = get_type_hints(schema), bool(schema.__flexible__)
@@ -157,6 +173,7 @@ def _struct_reader(
                 hints[field.name],
                 flexible,
                 inner if kin is not None and kin.within == field.name else None,
+                strict=strict,
             ),
         )
         for field in fields
@@ -191,22 +208,46 @@ def _require_absence(mark: int) -> None:
 
 
 def _field_reader(
-    field: dataclasses.Field[Any], hint: Any, flexible: bool, kin: SimilarVersion | None = None
+    field: dataclasses.Field[Any],
+    hint: Any,
+    flexible: bool,
+    kin: SimilarVersion | None = None,
+    *,
+    strict: bool = False,
 ) -> Read:
     nullable = isinstance(hint, UnionType)
     if nullable:
         hint = next(arg for arg in get_args(hint) if arg is not type(None))
     kind = field.metadata.get("kafka_type")
-    if getattr(hint, "__origin__", None) is tuple:
-        if kind == "int32":
-            return _numbers_reader(flexible)
-        if kind:
-            return _array_reader(_scalar_reader(kind, flexible), flexible)
-        return _structs_reader(_struct_reader(get_args(hint)[0], kin=kin), flexible)
+    if not kind and getattr(hint, "__origin__", None) is not tuple:
+        struct = _struct_reader(hint, strict=strict)
+        return _nullable_reader(struct) if nullable else struct
+    read = _value_reader(kind, hint, flexible, kin, strict=strict)
+    return _require_value(field.name, read) if strict and not nullable else read
+
+
+def _value_reader(
+    kind: str | None, hint: Any, flexible: bool, kin: SimilarVersion | None, *, strict: bool
+) -> Read:
+    """Return the reader of a scalar, or of an array of scalars or structs."""
+    if getattr(hint, "__origin__", None) is not tuple:
+        return _scalar_reader(str(kind), flexible)
+    if kind == "int32":
+        return _numbers_reader(flexible)
     if kind:
-        return _scalar_reader(kind, flexible)
-    struct = _struct_reader(hint)
-    return _nullable_reader(struct) if nullable else struct
+        element = _scalar_reader(kind, flexible)
+        return _array_reader(_require_value(kind, element) if strict else element, flexible)
+    return _structs_reader(_struct_reader(get_args(hint)[0], kin=kin, strict=strict), flexible)
+
+
+def _require_value(name: str, read: Read) -> Read:
+    def read_value(buffer: Buffer) -> Any:
+        value = read(buffer)
+        if value is None:
+            raise DecodeError(f"{name} is null")
+        return value
+
+    return read_value
 
 
 def _scalar_reader(kind: str, flexible: bool) -> Read:

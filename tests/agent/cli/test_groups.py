@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import random
 import threading
@@ -499,6 +500,14 @@ def test_offsets_are_shown_by_partition_with_lag_and_owner() -> None:
         ["views", "t", "0", "100", "100", "0", "s1-a", "/10.0.0.1", "s1", "0_0"],
         ["views", "t", "1", "20", "25", "5", "s1-a", "/10.0.0.1", "s1", "0_1"],
     ]
+
+
+def test_no_lag_is_negative_where_a_partition_was_truncated_between_two_responses() -> None:
+    group = dataclasses.replace(OFFSETS["views"], committed={})
+    with Simulated({"views": group}, ends=ENDS, start=30) as cluster:
+        result = call(cluster, "describe", "views", "--offsets", "--columns", "partition,lag")
+
+    assert [line.split() for line in result.stdout.splitlines()[-2:]] == [["0", "70"], ["1", "0"]]
 
 
 def test_offsets_are_in_json_where_they_are_wanted() -> None:

@@ -49,3 +49,17 @@ def test_a_long_response_is_decoded_beside_the_event_loop(
     asyncio.run(response.decode(lambda _: threads.append(threading.get_ident())))
 
     assert [each != threading.get_ident() for each in threads] == [is_long]
+
+
+def test_a_null_that_the_schema_does_not_have_is_refused() -> None:
+    """Kafka's own readers refuse it, too; each reader of the field expects a value."""
+    head = struct.pack(">iih", 1, 0, 0)
+    group = struct.pack(">h1s", 1, b"g")
+    null, consumer = struct.pack(">h", -1), struct.pack(">h8s", 8, b"consumer")
+    one, none = struct.pack(">i", 1), struct.pack(">i", -1)
+
+    named = decode(Api.LIST_GROUPS, 2, head + one + group + consumer)
+    assert named["groups"] == [{"group_id": "g", "protocol_type": "consumer"}]
+    for body in (one + null + consumer, one + group + null, none):
+        with pytest.raises(DecodeError, match=" is null"):
+            decode(Api.LIST_GROUPS, 2, head + body)

@@ -4,7 +4,7 @@ import asyncio
 import json
 import struct
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import pytest
@@ -16,6 +16,7 @@ from agent.inspection.errors import UnreachableError
 from agent.inspection.list_groups import ClusterListing, ListingCache, list_groups
 from agent.inspection.model import Description, Failure, GroupState, GroupType
 from agent.inspection.security import Security
+from agent.wire.codec.schema import Fields
 from tests.agent.inspection.simulated import HOST, KAFKA_28, Group, Simulated
 from tests.agent.wire.frames import subscription
 
@@ -320,6 +321,25 @@ def test_a_group_that_an_answer_leaves_out_is_told() -> None:
         "NO_ANSWER: the response does not contain it",
         "is a streams group, not a share group",
     ]
+
+
+@dataclass(slots=True)
+class _Talkative(Simulated):
+    """Broker 1 reports all groups as empty ones, whoever coordinates them."""
+
+    def _describe(self, node_id: int, api: Api, asked: Fields) -> Fields:
+        fields = Simulated._describe(self, node_id, api, asked)
+        empty = [{"group_id": name, "group_state": "Empty"} for name in self.groups]
+        return {"groups": [*fields["groups"], *empty][::-1]} if node_id == 1 else fields
+
+
+def test_a_broker_describes_only_the_groups_that_it_coordinates() -> None:
+    owned = {"c-a": {"t": [0]}}
+    groups = {name: Group(node_id=2, members=owned) for name in ("a", "z")}
+    with _Talkative(groups | {"m": Group(members=owned)}, nodes=2) as cluster:
+        answers = described(cluster, "a", "m", "z", kind=GroupType.CLASSIC)
+
+    assert [len(each.members) for each in answers if isinstance(each, Description)] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("code", [NOT_COORDINATOR, NOT_AVAILABLE, LOADING])
