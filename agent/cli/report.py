@@ -187,13 +187,15 @@ def _check_rules(
     rules: "Sequence[FailureRule]", values: "FigureValues", notify: Callable[[str], None]
 ) -> None:
     """Exit with 1 if a rule is broken, and name each that is, or that nothing decides."""
+    from aggregation.spark.report.rules import format_figure  # noqa: PLC0415
+
     broken = [rule for rule in rules if rule.is_broken(values)]
     for rule in rules:
         value = values.get(rule.figure, 0)
         if value is None:
             notify(f"not checked: {rule}, since no source shows {rule.figure}")
         elif rule in broken:
-            notify(f"failed: {rule}, since {rule.figure} is {value:,.6g}")
+            notify(f"failed: {rule}, since {rule.figure} is {format_figure(value)}")
     if broken:
         raise click.exceptions.Exit(1)
 

@@ -24,6 +24,8 @@ _TICKS = 7
 """Most ticks of an axis."""
 _NARROW_ROOM = 0.3
 """Least distance of their texts on a narrow screen."""
+_MARKS_ROOM = 0.08
+"""Marks that are nearer to each other have one text: two digits and a dash on a narrow screen."""
 _DAY_TICKS = 10
 """The same for labels as short as a day's."""
 _SLOTS = 12
@@ -181,11 +183,15 @@ def lanes(
 ) -> Markup:
     """Return a lane for each label with shapes over all lanes, and texts behind them."""
     texts = Markup().join(map(_label, labels))
+    # values beside the bars, and their labels, leave a narrow screen room for two texts
+    room = 1.0 if values else _NARROW_ROOM
     grid = strokes("grid", 1, ((tick.at, 0, tick.at, 1) for tick in ticks))
     behind = Markup().join(Markup("<span>{}</span>").format(plain(text)) for text in values)
     return Markup(
         '<div class="plot"><div class="lanes">{}</div>{}<div class="lanes">{}</div>{}</div>'
-    ).format(texts, _area(len(labels) * _LANE_REM, [grid, *shapes]), behind, _below(ticks, title))
+    ).format(
+        texts, _area(len(labels) * _LANE_REM, [grid, *shapes]), behind, _below(ticks, title, room)
+    )
 
 
 def _label(text: str) -> Markup:
@@ -211,7 +217,7 @@ def columns(
     slots = len(days) - 1 + 2 * margin
     lines = [AxisTick((mark.at + margin) / slots, mark.text) for mark in marks]
     marked = strokes("mark", 1.6, ((line.at, 0, line.at, 1) for line in lines))
-    parts = [Markup('<div class="marked">{}</div>').format(_texts(lines))] if lines else []
+    parts = [Markup('<div class="marked">{}</div>').format(_texts(_join(lines)))] if lines else []
     for panel in panels:
         axis = count_axis(
             max(map(sum, zip(*(heights for _, heights in panel.layers), strict=True)))
@@ -251,17 +257,38 @@ def _area(height_rem: float, shapes: Sequence[Markup]) -> Markup:
     ).format(height_rem, Markup().join(shapes))
 
 
-def _below(ticks: Sequence[AxisTick], title: str = "") -> Markup:
+def _join(marks: Sequence[AxisTick]) -> list[AxisTick]:
+    """Return one text for marks that are near each other, such as ``2-4``, in their middle."""
+    near: list[list[AxisTick]] = []
+    for mark in marks:
+        if near and mark.at - near[-1][-1].at < _MARKS_ROOM:
+            near[-1].append(mark)
+        else:
+            near.append([mark])
+    return [
+        AxisTick(
+            (own[0].at + own[-1].at) / 2,
+            own[0].text if len(own) == 1 else f"{own[0].text}\N{EN DASH}{own[-1].text}",
+        )
+        for own in near
+    ]
+
+
+def _below(ticks: Sequence[AxisTick], title: str = "", room: float = _NARROW_ROOM) -> Markup:
     name = Markup('<div class="axis-title">{}</div>').format(title) if title else Markup()
-    return Markup('<div class="axis">{}</div>{}').format(_texts(ticks), name)
+    return Markup('<div class="axis">{}</div>{}').format(_texts(ticks, room), name)
 
 
-def _texts(ticks: Sequence[AxisTick]) -> Markup:
-    """Return the texts of ticks; those that are too near on a narrow screen are of class fine."""
+def _texts(ticks: Sequence[AxisTick], room: float = _NARROW_ROOM) -> Markup:
+    """Return the texts of ticks; those that are too near on a narrow screen are of class fine.
+
+    ``room`` is the least distance there; with 1 only the first and the last text are shown.
+    """
     texts, free = [], 0.0
-    for tick in ticks:
-        is_fine = tick.at < free
-        free = free if is_fine else tick.at + _NARROW_ROOM
+    for number, tick in enumerate(ticks, start=1):
+        is_last = number == len(ticks) and tick.at - ticks[0].at >= _NARROW_ROOM
+        is_fine = tick.at < free and not (is_last and room == 1.0)
+        free = free if is_fine else tick.at + room
         kind = Markup(' class="fine"') if is_fine else ""
         text = Markup('<span{} style="left:{:.4g}%">{}</span>')
         texts.append(text.format(kind, 100 * tick.at, tick.text))

@@ -28,6 +28,8 @@ class FailureRule(NamedTuple):
     figure: str
     sign: str
     limit: float
+    text: str
+    """The limit as it was given."""
 
     def is_broken(self, figures: FigureValues) -> bool:
         """Check the rule; a kind of incident that did not happen is 0."""
@@ -36,7 +38,7 @@ class FailureRule(NamedTuple):
 
     def __str__(self) -> str:
         """Write the rule as it was given."""
-        return f"{self.figure}{self.sign}{self.limit:g}"
+        return f"{self.figure}{self.sign}{self.text}"
 
 
 def parse_rule(text: str, known: frozenset[str]) -> FailureRule:
@@ -52,4 +54,10 @@ def parse_rule(text: str, known: frozenset[str]) -> FailureRule:
     name, sign, limit = found.groups()
     if name not in known:
         raise ValueError(f"{name!r} is none of {', '.join(sorted(known))}")
-    return FailureRule(name, sign or ">", float(limit or 0))
+    text = limit or "0"
+    return FailureRule(name, sign or ">", float(text), text)
+
+
+def format_figure(value: float) -> str:
+    """Write a figure's value with all digits that matter, and never with an exponent."""
+    return f"{value:,.6f}".rstrip("0").rstrip(".")

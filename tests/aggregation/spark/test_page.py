@@ -766,6 +766,46 @@ def test_figures_fit_their_boxes(value: str, tmp_path: Path) -> None:
             assert tab.run(wider) == 0, width_px
 
 
+TOUCHING = """(() => {
+  const boxes = [...document.querySelectorAll(".axis span, .marked span, .scale span")]
+    .map(one => [one.parentNode, one.textContent, one.getBoundingClientRect()])
+    .filter(([, , box]) => box.width);
+  return boxes.flatMap(([place, text, box], n) => boxes.slice(n + 1)
+    .filter(([other, , next]) => other === place && box.left < next.right && next.left < box.right
+      && box.top < next.bottom && next.top < box.bottom)
+    .map(([, next]) => `${text} / ${next}`));
+})()"""
+"""Texts of one axis that lie upon each other."""
+
+
+@pytest.mark.process
+def test_no_text_of_an_axis_hides_another(tmp_path: Path) -> None:
+    """Long names leave little room for bars, and eight changes may fall on one week."""
+    waited = [
+        {"cluster": "prod-eu", "group": f"shipping-{n}", "client_id": f"consumer-shipping-{n}"}
+        | {"host": "h", "held_up": 15, "waited_s": seconds, "mean_wait_s": 1.0}
+        for n, seconds in enumerate((290.0, 16.1, 4.45))
+    ]
+    days = [
+        {"since": date(2026, 3, day), "days": 1, "plan": plan, "incidents": 20 * day}
+        | {"rebalances": 3, "unread_s": None, "unread_at_least": False, "lost_s": 5.0}
+        for day in range(31, 0, -1)
+        for plan in ("planned", "unplanned")
+    ]
+    news = [
+        replace(WORSE, name=f"g{n}", since=date(2026, 3, day))
+        for n, day in enumerate((1, 5, 12, 12, 12, 13, 15, 31))
+    ]
+    tables = {**report().tables, "stragglers": waited, "timeline": days}
+    path = tmp_path / "report.html"
+    path.write_text(html_page(report(tables=tables, news=news)), encoding="utf-8")
+    with browser(tmp_path) as tab:
+        for width_px in (1400, DESK_PX, 600, TELEPHONE_PX, 320):
+            tab.screen(width_px)
+            tab.open(path.as_uri())
+            assert tab.run(TOUCHING) == [], width_px
+
+
 def test_index_lists_reports_the_latest_first(tmp_path: Path) -> None:
     march = report(news=[WORSE])
     april = replace(report(), period=Period(date(2026, 4, 1), date(2026, 4, 1)))

@@ -15,7 +15,7 @@ from aggregation.spark.report.objectives import (
     objective_rows,
 )
 from aggregation.spark.report.report import count_days
-from aggregation.spark.report.rules import parse_rule
+from aggregation.spark.report.rules import format_figure, parse_rule
 from aggregation.spark.report.significance import is_change
 from aggregation.spark.tables.period import Period
 
@@ -36,6 +36,26 @@ KNOWN = frozenset({"unplanned", "worse", "poll_timeout"})
 def test_rule_is_broken_by_its_figure(rule: str, value: float, is_broken: bool) -> None:
     found = parse_rule(rule, KNOWN)
     assert found.is_broken({found.figure: value}) is is_broken
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("unplanned>1234567", "unplanned>1234567"),
+        ("unplanned >= 0.0000005", "unplanned>=0.0000005"),
+        ("worse", "worse>0"),
+    ],
+)
+def test_rule_is_named_as_it_was_given(rule: str, text: str) -> None:
+    assert str(parse_rule(rule, KNOWN)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(3, "3"), (0.25, "0.25"), (1234567.8, "1,234,567.8"), (12345678.0, "12,345,678")],
+)
+def test_value_of_a_figure_has_no_exponent(value: float, text: str) -> None:
+    assert format_figure(value) == text
 
 
 def test_figure_that_is_not_known_breaks_no_rule() -> None:
