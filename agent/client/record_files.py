@@ -189,7 +189,7 @@ def _last_samples(path: Path, group: str, since: datetime) -> Iterable[dict[str,
 
 _MEMBER = ["agent", "scope", "client_id", "host"]
 _PRESENCE: dict[str, object] = {
-    "id": "",
+    "id": "presence",
     "kind": SampleKind.AGENT,
     "cluster": "",
     "app": "",

@@ -169,13 +169,11 @@ def decode(line: bytes) -> Sample:
 
     """
     try:
+        line.decode()  # msgspec passes over the text of fields that it does not know
         sample = _decoder.decode(line)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    codes = (sample.from_, sample.to, sample.peak)
-    if not _CODES.issuperset(codes):
-        (wrong, *_) = (code for code in codes if code not in _CODES)
-        raise ValueError(f"{wrong} is no status code (0 to {max(RebalanceStatus):d})")
+    check_values(sample)
     if parse_time(sample.ts) < 0:
         raise ValueError(f"{sample.ts!r} is before 1970")
     ts, joined_ts = normalize_time(sample.ts), sample.joined_ts
@@ -184,6 +182,24 @@ def decode(line: bytes) -> Sample:
     if (ts, joined_ts) == (sample.ts, sample.joined_ts):
         return sample
     return msgspec.structs.replace(sample, ts=ts, joined_ts=joined_ts)
+
+
+def check_values(sample: Sample) -> None:
+    """Check the values that every reader of records refuses: hub, `explain` and ingest.
+
+    Raises:
+        ValueError: the schema is no version, the id is empty, or a code is no status.
+
+    """
+    if sample.schema < SCHEMA_VERSION:
+        raise ValueError(f"schema {sample.schema} is older than {SCHEMA_VERSION}")
+    if not sample.id:
+        raise ValueError("id is empty")
+    codes = {"from": sample.from_, "to": sample.to, "peak": sample.peak}
+    if not _CODES.issuperset(codes.values()):
+        wrong = next(name for name, code in codes.items() if code not in _CODES)
+        last = max(RebalanceStatus)
+        raise ValueError(f"{wrong} {codes[wrong]} is no status code (0 to {last:d})")
 
 
 def normalize_time(ts: str) -> str:

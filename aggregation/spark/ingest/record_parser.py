@@ -11,14 +11,12 @@ from typing import Any
 import msgspec
 
 from aggregation.spark.tables.schema import FUTURE
-from metrics.model.sample import RFC_3339, SCHEMA_VERSION, Sample, normalize_time
-from metrics.model.status import RebalanceStatus
+from metrics.model.sample import RFC_3339, Sample, check_values, normalize_time
 
 TEXT_MAX_CHARS = 65_536
 """Limit of a malformed line's text in the quarantine."""
 
 _KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(Sample))
-_CODES = range(len(RebalanceStatus))
 _sample = msgspec.json.Decoder(Sample)
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encode = msgspec.json.encode
@@ -48,7 +46,7 @@ def read_line(line: bytes) -> Row:
         raise ValueError("nested too deeply") from None
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None
-    _check(sample)
+    check_values(sample)
     row: Row = msgspec.to_builtins(sample)
     row["ts"] = _time(sample.ts)
     row["day"] = row["ts"].date()
@@ -57,16 +55,6 @@ def read_line(line: bytes) -> Row:
     extra = {name: raw for name, raw in fields.items() if name not in _KNOWN}
     row["extra"] = _encode(extra).decode() if extra else None
     return row
-
-
-def _check(sample: Sample) -> None:
-    if sample.schema < SCHEMA_VERSION:
-        raise ValueError(f"schema {sample.schema} is older than {SCHEMA_VERSION}")
-    if not sample.id:
-        raise ValueError("id is empty")
-    for name, value in (("from", sample.from_), ("to", sample.to), ("peak", sample.peak)):
-        if value is not None and value not in _CODES:
-            raise ValueError(f"{name} {value} is no status code (0 to {_CODES[-1]})")
 
 
 def _time(ts: str) -> datetime:

@@ -95,9 +95,11 @@ class TestCodec:
     @pytest.mark.parametrize(
         ("changed", "why"),
         [
-            ({"to": 14}, "14 is no status code (0 to 13)"),
-            ({"from_": -1}, "-1 is no status code (0 to 13)"),
-            ({"peak": 99}, "99 is no status code (0 to 13)"),
+            ({"to": 14}, "to 14 is no status code (0 to 13)"),
+            ({"from_": -1}, "from -1 is no status code (0 to 13)"),
+            ({"peak": 99}, "peak 99 is no status code (0 to 13)"),
+            ({"schema": 0}, "schema 0 is older than 1"),
+            ({"id": ""}, "id is empty"),
             ({"ts": "1969-12-31T23:59:59Z"}, "'1969-12-31T23:59:59Z' is before 1970"),
             ({"ts": "yesterday"}, "'yesterday' is no time, as 2026-11-20T06:30:00Z is"),
             ({"joined_ts": "2026-11-21T06:31:51"}, "no zone in '2026-11-21T06:31:51'"),
@@ -142,6 +144,12 @@ class TestCodec:
     @pytest.mark.parametrize("line", [b"", b"{", b"[]", b'{"id":"\xff"}', b"[" * 100_000])
     def test_what_is_no_json_of_ours_is_no_record(self, line: bytes) -> None:
         with pytest.raises(ValueError):  # noqa: PT011 - msgspec's own words
+            decode(line)
+
+    def test_unknown_field_that_is_no_utf_8_makes_no_record(self) -> None:
+        line = encode(SAMPLE).replace(b"{", b'{"x":"\xff",')
+
+        with pytest.raises(UnicodeDecodeError):
             decode(line)
 
     def test_nesting_without_end_is_no_record(self) -> None:
