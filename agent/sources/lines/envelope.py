@@ -50,8 +50,8 @@ _CRI = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\dT\S{8,32}) (?P<stream>stdout|stderr) (?P<tag>[PF])(?::\S*)? ?",
     re.ASCII,
 )
-_AROUND = ("metadata", "meta", "extra", "coralogix")
-"""Objects beside the message that hold its time: Coralogix's, winston's of kafkajs."""
+_AROUND = ("metadata", "meta", "extra", "coralogix", "_meta")
+"""Objects beside the message that hold its time: Coralogix's, winston's of kafkajs, tslog's."""
 _INSTANTS = (
     ("instant", "epochSecond", "nanoOfSecond"),  # log4j2's JsonLayout
     ("timestamp", "seconds", "nanos"),  # Google Cloud's agent

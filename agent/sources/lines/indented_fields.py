@@ -37,8 +37,12 @@ _OF_NODE = "  "
 _FIELD_OF_NODE = re.compile(r" {2,4}['\"]?[\w.@-]{1,64}['\"]?: ")
 _HEAD_OF_NODE = re.compile(r"(?:^|\s)\{\s*$")
 _HEAD = re.compile(
-    r"(?:^|[\s\]])(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL|USERLVL)(?: \([^)\n]{1,255}\))?: "
+    r"(?:^|[\s\]])(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL|USERLVL)"
+    r"(?: \([^)\n]{1,255}\)| [\w.@/-]{1,64})?: "
 )
+_BETWEEN_FIELDS = "--"
+"""bunyan's command line writes it."""
+_WORD = re.compile(r"[\w.@:/-]{1,255}", re.ASCII)
 _SENDER = re.compile(r"(?<=[A-Z]) \([^)\n]{1,255}\)(?=: )")
 """Name, process and host of the program."""
 
@@ -122,7 +126,8 @@ class FieldRecords:
         is_headless = (place.number, place.start) == self._headless_end
         near = [] if is_headless else place.above.splitlines()[-_LINES_ABOVE:]
         lines = [text, *(each for line in reversed(near) for each in read(line))]
-        for self.indent, is_head in ((INDENT, _HEAD), (_OF_NODE.encode(), _HEAD_OF_NODE)):
+        forms = ((INDENT, _HEAD), (_OF_NODE.encode(), _HEAD_OF_NODE))
+        for self.indent, is_head in reversed(forms) if is_head_of_object(text) else forms:
             above = list(takewhile(self._is_indented, lines))
             head = [*lines, ""][len(above)]
             is_node = self.indent != INDENT
@@ -151,6 +156,11 @@ class FieldRecords:
     def _is_indented(self, text: str) -> bool:
         """Return whether a line belongs to the record above it."""
         return text.startswith(self.indent.decode())
+
+
+def is_head_of_object(text: str) -> bool:
+    """Return whether an object over several lines begins behind a message."""
+    return text.endswith("{") and _HEAD_OF_NODE.search(text) is not None
 
 
 def is_field(text: str) -> bool:
@@ -190,6 +200,8 @@ def join_record(head: str, lines: Iterable[str]) -> str | None:
 def _split_fields(lines: Iterable[str]) -> list[tuple[str, list[str]]]:
     found: list[tuple[str, list[str]]] = []
     for line in lines:
+        if line.strip() == _BETWEEN_FIELDS:
+            continue
         field = _FIELD.match(line)
         if field is not None:
             found.append((field[1], [field[2]]))
@@ -199,8 +211,9 @@ def _split_fields(lines: Iterable[str]) -> list[tuple[str, list[str]]]:
 
 
 def _read_value(lines: Sequence[str]) -> Any:
-    """Return the value of a field; None for one that is no JSON, as an error with its stack."""
+    """Return the value of a field: JSON or a word; None for others, as an error with its stack."""
     try:
         return msgspec.json.decode("".join(lines))
     except (msgspec.DecodeError, RecursionError):
-        return None
+        is_word = len(lines) == 1 and _WORD.fullmatch(lines[0]) is not None
+        return lines[0] if is_word else None

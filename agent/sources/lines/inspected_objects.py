@@ -26,8 +26,8 @@ _COMPACT = re.compile(
 )
 """First line of an object with ``compact``."""
 _MESSAGE = re.compile(rb"^ {2,4}(?:message|msg): ['\"`]", re.MULTILINE)
-_CLIENTS = re.compile(rb"^  \"?(?:groupId|logger|fac)\"?: ['\"]", re.MULTILINE)
-"""Fields of kafkajs after a message, or of node-rdkafka; other objects may stay in their place."""
+_CLIENTS = re.compile(rb"^  \"?(?:groupId|logger|fac|group|why)\"?: ['\"]", re.MULTILINE)
+"""Fields of kafkajs or franz-go after a message, or of node-rdkafka; others stay in their place."""
 _PART = re.compile(
     r"'((?:[^'\\]|\\.){0,8192})'|\"(?:[^\"\\]|\\.){0,8192}\"|`((?:[^`\\]|\\.){0,8192})`"
     r"|([A-Za-z_$][\w$]{0,63}|\[Symbol\([\w.]{0,64}\)\])(?=: )"

@@ -293,9 +293,15 @@ def _remove_types(found: Json) -> Json:
     return {key: next(iter(value.values())) for key, value in found.items()}
 
 
+def _name_message(found: Json) -> Json:
+    """Return tslog's object, in which numbers name the arguments, with a name of the message."""
+    is_numbered = "_meta" in found and isinstance(found.get("0"), str)
+    return {"message": found["0"], **found} if is_numbered else found
+
+
 def read_entries(found: Json, depth: int = _DEPTH) -> Iterator[JsonEntry]:
     """Yield the entries of one object; none if it has no message."""
-    found = _remove_types(found)
+    found = _name_message(_remove_types(found))
     if "resourceLogs" in found:
         yield from _read_otlp(found)
         return
@@ -515,8 +521,16 @@ def _read_text(found: Json, depth: int) -> JsonEntry | None:
                 return _complete(entry, found)
             text = _fill(value, found) if "{" in value else value
             text = _add_client(text, found) if _LIBRDKAFKA in text else text
-            return JsonEntry(text, found, found, level_of(found), _logger_of(found))
+            return JsonEntry(text, found, _read_keys(found), level_of(found), _logger_of(found))
     return None
+
+
+def _read_keys(found: Json) -> Json:
+    """Return an object with the attributes that OpenTelemetry's exporter of Go writes as a list."""
+    if "Attributes" not in found:
+        return found
+    pairs = {str(each.get("Key")): _typed(each.get("Value")) for each in _dicts(found, "Attributes")}
+    return {**found, **pairs}
 
 
 def _find_log_event(found: Json, text: str) -> Json | None:

@@ -27,6 +27,7 @@ from agent.sources.lines.indented_fields import (
     FieldPlace,
     FieldRecords,
     is_field,
+    is_head_of_object,
 )
 from agent.sources.lines.json_escapes import has_escapes, write_characters
 from agent.sources.lines.line_finder import create_finder
@@ -444,7 +445,7 @@ class LineParser:
                         self._choose()
                         matchers = finder.matchers
                     is_record = records.is_open or block.startswith(INDENT, line_end + 1, end)
-                    if is_record or is_field(each.text):
+                    if is_record or is_field(each.text) or is_head_of_object(each.text):
                         entry = self._join_fields(each, end, arrival_at)
                     # a record is no line of its own, which others may repeat
                     choice = matchers if entry is each else finder.matchers

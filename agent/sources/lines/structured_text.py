@@ -10,6 +10,7 @@ that a logger adds to each line.
 """
 
 import contextlib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -69,14 +70,24 @@ _WORDS = re.compile(
 )
 """A message that Kratos writes without quotes."""
 _LOGGER = re.compile(r"^[\w.-]{1,64}: ")
-_PROGRAM = re.compile(r"^[a-z][\w./-]{0,63}: (?=[a-z])")
+_PROGRAM = re.compile(r"^[a-z][\w./-]{0,63}: (?=[a-z\[])")
 """Prefix of each message by charm's and other loggers."""
-_SENDER = re.compile(r"^\([^()\n]{1,255}\): ")
-"""Name, process and host that pino-pretty writes behind the level."""
+_SENDER = re.compile(r"^(?:\([^()\n]{1,255}\)|[\w.@-]{1,128}/\d{1,10} on [\w.-]{1,253}): ")
+"""Name, process and host that pino-pretty and bunyan write behind the level."""
+_PLACES = re.compile(
+    r"^(?:(?:\[[^\s\[\]]{1,255}\.go:\d{1,7}[^\s\[\]]{0,255}\]|<[^\s<>]{1,255}:\d{1,7}>"
+    r"|\[\d\d-\d\d\|[\d:.]{8,15}\])\s{1,16}){1,4}"
+)
+"""Places in a program, and geth's time, behind the level."""
 _SEPARATOR = re.compile(r"\s(?:[-\u2013|]|--|[=-]>)$")
 """Between a message and its fields."""
 _JSON_TAIL = re.compile(r"\s(?=\{\")")
+_ENCLOSED = re.compile(r"\s\((?=[A-Za-z_][\w.-]{0,63}=)")
+_ENCLOSED_KEY = re.compile(r"([A-Za-z_][\w.-]{0,63})=")
+_ENCLOSED_WORD = re.compile(r"[^\s,]{0,8192}?(?=, |\)$)")
+"""A field of those that bunyan's command line writes in parentheses behind the message."""
 _INSPECTED = re.compile(r"\s(?=\{ '?[A-Za-z_$][\w$.@-]{0,63}'?: )")
+_DECODER = json.JSONDecoder()
 _MAX_OBJECTS = 8
 """Objects of a line that are tried, so that a line costs its length at most so many times."""
 
@@ -112,7 +123,11 @@ _IN_GROUP = tuple(f".{name}" for name in sorted(_GROUPS))
 
 def _structure_line(text: str) -> str | None:
     if (behind := _find_object(text) or _find_inspected(text)) is not None:
-        return _render_behind(*behind)
+        head, enclosed = _split_enclosed(behind[0])
+        return _render_behind(head, {**enclosed, **behind[1]})
+    head, enclosed = _split_enclosed(text)
+    if enclosed:
+        return _render_behind(head, enclosed)
     if text.endswith("}") and _JSON_TAIL.search(text) is not None:
         return None
     pairs = {
@@ -174,6 +189,29 @@ def _find_object(text: str) -> tuple[str, Json] | None:
     return None
 
 
+def _split_enclosed(text: str) -> tuple[str, Json]:
+    """Return the text before fields in parentheses that end it, and the fields with a group."""
+    begin = _ENCLOSED.search(text) if text.endswith(")") else None
+    found: Json = {}
+    at = len(text) if begin is None else begin.end()
+    while len(found) < _MAX_FIELDS and (key := _ENCLOSED_KEY.match(text, at)) is not None:
+        value, at = _read_enclosed(text, key.end())
+        found[key[1]] = value
+        at += len(", ") * text.startswith(", ", at)
+    if begin is None or text[at:] != ")" or _GROUPS.isdisjoint(found):
+        return text, {}
+    return text[: begin.start()], found
+
+
+def _read_enclosed(text: str, begin: int) -> tuple[Any, int]:
+    """Return a value that is JSON or a word, and the place behind it."""
+    with contextlib.suppress(ValueError, RecursionError):
+        if text[begin : begin + 1] in {'"', "{", "["}:
+            return _DECODER.raw_decode(text, begin)
+    word = _ENCLOSED_WORD.match(text, begin)
+    return ("", begin) if word is None else (word[0], word.end())
+
+
 def _find_inspected(text: str) -> tuple[str, Json] | None:
     """Return the same of an object with a group that Node prints on one line."""
     begin = _INSPECTED.search(text)
@@ -198,6 +236,7 @@ def _split(head: str) -> tuple[str, str]:
     """Split the level from the message of a console layout."""
     level = _LEVEL.search(head + " ")
     message = head.strip() if level is None else head[level.end() :].strip() or head.strip()
+    message = _PLACES.sub("", message)
     if message.endswith('"'):  # klog quotes it
         message = message.rstrip('"').rpartition('"')[2]
     elif "\t" in message:  # zap writes a logger and a caller before it

@@ -91,6 +91,18 @@ def otlp(at: datetime, message: str, fields: dict[str, Any]) -> dict[str, Any]:
     return {"scopeLogs": [{"logRecords": [record]}]}
 
 
+def bunyan(fields: dict[str, Any]) -> str:
+    """Return short values in parentheses, and the others in lines below."""
+    short = {
+        name: str(v) if isinstance(v, bool | int) else json.dumps(v) if " " in v else v
+        for name, v in fields.items()
+        if isinstance(v, bool | int) or (isinstance(v, str) and v)
+    }
+    long = [f"{name}: {json.dumps(fields[name])}" for name in fields if name not in short]
+    inner = ", ".join(f"{name}={text}" for name, text in {**short, "logger": "kafkajs"}.items())
+    return "\n    ".join((f"({inner})", *"\n--\n".join(long).splitlines()))
+
+
 TERMINAL = "\x1b[36m{}\x1b[0m="
 CYAN = "\x1b[36m{}=\x1b[0m"
 FRANZ_LAYOUTS: dict[str, Layout] = {
@@ -139,6 +151,27 @@ FRANZ_LAYOUTS: dict[str, Layout] = {
     "charm with a prefix": lambda t, m, f: f"{t:%Y/%m/%d %H:%M:%S} INFO kafka: {m} {pairs(f)}",
     "OTLP": lambda t, m, f: json.dumps({"resourceLogs": [otlp(t, m, f)]}),
     "a time behind": lambda t, m, f: f'level=info msg="{m}" label="" time={iso(t)} {pairs(f)}',
+    "charm with a caller and a prefix": lambda t, m, f: (
+        f"{iso(t)} INFO <kafka/client.go:12> kgo: {m} {pairs(f)}"
+    ),
+    "gookit": lambda t, m, f: (
+        f"[{t:%Y/%m/%dT%H:%M:%S}.123] [application] [INFO] [main.go:7,main] {m} {json.dumps(f)}"
+    ),
+    "geth": lambda t, m, f: f"INFO [{t:%m-%d|%H:%M:%S}.123] {m:<40} {pairs(f)}",
+    "an object over several lines behind a time": lambda t, m, f: (
+        f"[{t:%H:%M:%S}.123] INFO: {m} {json.dumps(f, indent=2)}"
+    ),
+    "OpenTelemetry's exporter of Go": lambda t, m, f: json.dumps(
+        {
+            "Timestamp": iso(t),
+            "SeverityText": "INFO",
+            "Body": {"Type": "String", "Value": m},
+            "Attributes": [
+                {"Key": key, "Value": {"Type": "String", "Value": "<nil>" if v is None else str(v)}}
+                for key, v in f.items()
+            ],
+        }
+    ),
 }
 KAFKAJS_LAYOUTS: dict[str, Layout] = {
     "an object around the entry": lambda t, m, f: json.dumps(
@@ -196,6 +229,15 @@ KAFKAJS_LAYOUTS: dict[str, Layout] = {
     ),
     "a message, a dash and its fields": lambda t, m, f: (
         f"{iso(t)} INFO [kafka] {m} - {json.dumps(f)}"
+    ),
+    "bunyan's command line": lambda t, m, f: (
+        f"[{iso(t)}]  INFO: app/123 on host-1: {m} {bunyan(f)}"
+    ),
+    "bunyan's command line, short": lambda t, m, f: (
+        f"{t:%H:%M:%S}.123Z  INFO app: {m} {bunyan(f)}"
+    ),
+    "tslog": lambda t, m, f: json.dumps(
+        {"0": m, "1": f, "_meta": {"date": iso(t), "logLevelName": "INFO"}}
     ),
     "NestJS behind fields of a request": lambda t, m, f: (
         f'{iso(t)} LOG {{"requestId":"7"}} INFO {m} {json.dumps(f)} +1ms'
