@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from agent.sources.lines.json_entry import decode, split_export
+from agent.sources.lines.printed_tables import find_printed_table
 from agent.sources.lines.record_dumps import (
     VERBOSE_HEAD,
     Split,
@@ -72,7 +73,7 @@ def find_form(head: bytes) -> Split | None:
         return split_json
     if head.startswith(b"---\n") and _YAML_TIME.search(head):
         return split_yaml
-    return find_table(text)
+    return find_table(text) or find_printed_table(text)
 
 
 def _find_strings(text: bytes) -> Split | None:

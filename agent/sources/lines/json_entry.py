@@ -171,6 +171,8 @@ _TYPES = frozenset(("S", "N", "B", "BOOL", "NULL", "M", "L", "SS", "NS", "BS"))
 """Types of DynamoDB's values, each the only key of an object."""
 _DEPTH = 4
 """Objects within each other: a store's, a collector's, a runtime's and the application's."""
+_DEEP = 8
+"""Objects around the list in the response of an API."""
 
 
 class JsonEntry(msgspec.Struct, gc=False):
@@ -385,8 +387,22 @@ def split_export(found: Json, depth: int = _DEPTH) -> list[Json]:
         for key, value in found.items()
         if key in _ORIGIN_KEYS and key not in _LISTS and not isinstance(value, list)
     }
-    inner = [each for item in _read_list(found) for each in split_export(item, depth - 1)]
+    items = list(_read_list(found)) or _find_deep_list(found)
+    inner = [each for item in items for each in split_export(item, depth - 1)]
     return [{**outer, **each} for each in inner] or [found]
+
+
+def _find_deep_list(found: Json) -> list[Json]:
+    """Return the entries of a list within objects that hold nothing else: New Relic's NerdGraph."""
+    for _ in range(_DEEP):
+        inner = [value for value in found.values() if isinstance(value, dict)]
+        if len(inner) != 1:
+            break
+        found = inner[0]
+        items = [item for key in _LISTS for item in _dicts(found, key)]
+        if items:
+            return items
+    return []
 
 
 def _read_list(found: Json) -> Iterator[Json]:
@@ -407,7 +423,8 @@ def _read_table(found: Json) -> Iterator[Json]:
     Tables of Azure, Elasticsearch's SQL and ES|QL, Splunk's JSON rows and Graylog's search.
     """
     names = [str(column["name"]) for column in _dicts(found, "columns") if "name" in column]
-    names += [str(column["field"]) for column in _dicts(found, "schema") if "field" in column]
+    schema = _dicts(found, "schema")  # Graylog's, and that of OpenSearch's SQL and PPL
+    names += [str(each.get("field") or each.get("name")) for each in schema]
     fields = found.get("fields")
     rows = next((found[key] for key in ("rows", "values", "datarows") if key in found), None)
     if not names and isinstance(fields, list):
@@ -529,7 +546,9 @@ def _read_keys(found: Json) -> Json:
     """Return an object with the attributes that OpenTelemetry's exporter of Go writes as a list."""
     if "Attributes" not in found:
         return found
-    pairs = {str(each.get("Key")): _typed(each.get("Value")) for each in _dicts(found, "Attributes")}
+    pairs = {
+        str(each.get("Key")): _typed(each.get("Value")) for each in _dicts(found, "Attributes")
+    }
     return {**found, **pairs}
 
 

@@ -39,7 +39,7 @@ _MACHINE = re.compile(
 """An address, or a name that clouds and private networks give: loggers' names have dots, too."""
 _HOSTS = frozenset(
     ("pod", "pod name", "instance", "host", "host name", "hostname", "server", "machine",
-     "container", "container name", "task", "replica", "dyno")
+     "container", "container name", "task", "replica", "dyno", "computer")
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 
 from agent.sources.lines.json_entry import decode
+from agent.sources.lines.printed_tables import find_printed_table
 
 Blocks = Iterator[tuple[bytes, float]]
 
@@ -42,13 +43,18 @@ class Wrapping:
 
 
 def find_wrapping(head: bytes) -> Wrapping | None:
-    """Return the wrapping of the lines; None if they are not wrapped."""
+    """Return the wrapping of the lines; None if they are not wrapped.
+
+    The rows of a printed table have one width, too.
+    """
     lines = head.splitlines()[:-1]
     counts = Counter(len(line) for line in lines)
     width = max(counts, default=0)
     if width < _MIN_WIDTH or counts[width] < _MIN_LINES:
         return None
     if any(len(line) == width and _is_object(line) for line in lines):
+        return None
+    if find_printed_table(head) is not None:
         return None
     pairs = [(line, behind) for line, behind in pairwise(lines) if len(behind) < width]
     begins = {_begin(behind) for line, behind in pairs if len(line) < width} | {_begin(lines[0])}

@@ -18,6 +18,8 @@ from agent.sources.lines.dialect_loader import _bound_repeats
 from agent.sources.lines.documents import TABLE, find_growing
 from agent.sources.lines.inspected_objects import as_json, join_inspected
 from agent.sources.lines.line_parser import LINE_LIMIT
+from agent.sources.lines.printed_tables import find_printed_table
+from agent.sources.lines.structured_text import structure
 from agent.sources.lines.wrapped_lines import Wrapping, join_wrapped
 from tests.agent.sources.lines.test_live_documents import Live
 from tests.agent.sources.lines.test_posted_forms import EVENTS, log4j
@@ -151,6 +153,12 @@ MARKS = next(copy for copy in COPIES if copy.name == "marks")
         (lambda n: list(join_wrapped(iter([(_WRAPPED * n, 0.0)]), _WRAPPING)), "wrapped lines"),
         (lambda n: MARKS.change(b" " * n + b"x"), "blanks before a mark"),
         (lambda n: find_row_end(b'"\n' + b'"a","b"\n' * n), "rows behind a quote"),
+        (lambda n: find_printed_table(b"-" * n + b"\n" + b" " * n + b"\n" + b"| " * n), "rulers"),
+        (lambda n: find_printed_table(b"a | b\n---+---\n" + b"|" * n + b"\n" * n), "bars"),
+        (lambda n: find_printed_table((b"a : " + b" " * n + b"\n") * 3 + b"\n"), "records"),
+        (lambda n: structure("(group=" * n + ")", "", None), "fields in parentheses"),
+        (lambda n: structure(" (group=[" + "[" * n + ")", "", None), "lists in parentheses"),
+        (lambda n: structure(" (group=a" + ", " * n + ")", "", None), "empty fields"),
         (lambda n: _bound_repeats("[a" * n), "a rule's classes without an end"),
         (lambda n: bound_cost("[a" * n), "classes of a rule that is checked"),
     ],

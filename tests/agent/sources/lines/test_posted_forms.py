@@ -74,6 +74,35 @@ DOCUMENTS = {
             ]
         }
     ),
+    "newrelic-nerdgraph": json.dumps(
+        {
+            "data": {
+                "actor": {
+                    "account": {
+                        "nrql": {
+                            "results": [
+                                {"timestamp": ms(at), "message": text, "pod_name": "p-1"}
+                                for at, text in NEWEST_FIRST
+                            ]
+                        }
+                    }
+                }
+            }
+        },
+        indent=2,
+    ),
+    "opensearch-ppl": json.dumps(
+        {
+            "schema": [
+                {"name": "@timestamp", "type": "timestamp"},
+                {"name": "message", "type": "string"},
+                {"name": "kubernetes.pod_name", "type": "string"},
+            ],
+            "datarows": [[iso(at)[:-1].replace("T", " "), text, "p-1"] for at, text in EVENTS],
+            "total": len(EVENTS),
+        },
+        indent=2,
+    ),
     "newrelic-api": json.dumps(
         {
             "results": [

@@ -233,9 +233,7 @@ KAFKAJS_LAYOUTS: dict[str, Layout] = {
     "bunyan's command line": lambda t, m, f: (
         f"[{iso(t)}]  INFO: app/123 on host-1: {m} {bunyan(f)}"
     ),
-    "bunyan's command line, short": lambda t, m, f: (
-        f"{t:%H:%M:%S}.123Z  INFO app: {m} {bunyan(f)}"
-    ),
+    "bunyan's command line, short": lambda t, m, f: f"{t:%H:%M:%S}.123Z  INFO app: {m} {bunyan(f)}",
     "tslog": lambda t, m, f: json.dumps(
         {"0": m, "1": f, "_meta": {"date": iso(t), "logLevelName": "INFO"}}
     ),
