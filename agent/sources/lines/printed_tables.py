@@ -36,7 +36,7 @@ _LEAST_COLUMNS = 2
 _NAME = r"([A-Za-z_@][\w.@/-]{0,63}(?: [\w.@/-]{1,32}){0,3})"
 
 
-class _Form(NamedTuple):
+class _FieldALine(NamedTuple):
     """Records of one tool, a field a line."""
 
     head: re.Pattern[str]
@@ -46,28 +46,28 @@ class _Form(NamedTuple):
     field: re.Pattern[str]
 
 
-_FORMS = (
-    _Form(
+_FIELD_A_LINE = (
+    _FieldALine(
         re.compile(r"-\[ RECORD \d+ \]-*"),
         re.compile(r"-\[ RECORD \d{1,19} \].*"),
         re.compile(rf"{_NAME}\s*\| (.*)"),
     ),
-    _Form(
+    _FieldALine(
         re.compile(r"\*{5,} \d+\. row \*{5,}"),
         re.compile(r"\*{5,64} \d{1,19}\. row \*{5,64}"),
         re.compile(rf"\s{{0,64}}{_NAME}: (.*)"),
     ),
-    _Form(
+    _FieldALine(
         re.compile(r"Row \d+:\s*\n[-\u2500]+"),
         re.compile(r"Row \d{1,19}:|[-\u2500]{2,64}"),
         re.compile(rf"{_NAME}: +(.*)"),
     ),
-    _Form(
+    _FieldALine(
         re.compile(r"-{10,}\s*\n\|\s+\w+\s+\|\s*\n[+|]"),
         re.compile(r"[-+|]{4,8192}|\|{1,3}\s+\w{1,64}\s+\|{1,3}"),
         re.compile(rf"\|{{1,3}}\s{{1,64}}{_NAME}\s{{0,64}}\|\s{{0,64}}(.*)"),
     ),
-    _Form(
+    _FieldALine(
         re.compile(r"(?:[A-Za-z_]\w{0,63} {1,64}: .*\n(?: {2,64}\S.*\n){0,64}){2,64}\n"),
         re.compile(r"\s*"),
         re.compile(rf"{_NAME}\s{{0,64}} : (.*)"),
@@ -83,7 +83,7 @@ def find_printed_table(head: bytes) -> Split | None:
     text = _decode(head[:_HEAD_CHARS])
     if text[:1] in {"{", "["}:
         return None
-    form = next((each for each in _FORMS if each.head.match(text) is not None), None)
+    form = next((each for each in _FIELD_A_LINE if each.head.match(text) is not None), None)
     write = partial(_write_records, form=form) if form is not None else _write_drawn
     if find_table(write(text)) is None:
         return None
@@ -106,7 +106,7 @@ def _write_csv(rows: Iterable[list[str]]) -> bytes:
     return file.getvalue().encode(errors="replace")
 
 
-def _write_records(text: str, form: _Form) -> bytes:
+def _write_records(text: str, form: _FieldALine) -> bytes:
     records: list[dict[str, str]] = [{}]
     name = ""
     for line in text.splitlines():
