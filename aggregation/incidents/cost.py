@@ -346,13 +346,24 @@ def _list_leaves(exits: Iterable[_Exit]) -> _Leaves:
     return found
 
 
-def _find_leave(change: Ownership | _Exit, leaves: _Leaves) -> _Loss | None:
+def _find_leave(change: Ownership | _Exit, leaves: _Leaves, owns_again_at: float) -> _Loss | None:
     """Return the loss by a leave, if a member gives all its partitions up right before it."""
     if isinstance(change, _Exit) or change.owned:
         return None
-    near = (each for each in leaves.get(change.member, ()) if 0 <= each.at - change.at <= SLACK_S)
+    until = min(change.at + SLACK_S, owns_again_at)
+    near = (each for each in leaves.get(change.member, ()) if change.at <= each.at <= until)
     left = next(near, None)
     return None if left is None else _loss_by(left, change.at)
+
+
+def _list_returns(changes: Sequence[tuple[float, Ownership | _Exit]]) -> list[float]:
+    """Return for each change when its member has partitions again (Unix seconds), or never."""
+    found, later = list[float](), dict[tuple[str, ...], float]()
+    for at, change in reversed(changes):
+        found.append(later.get(change.member, inf))
+        if isinstance(change, Ownership) and change.owned:
+            later[change.member] = at
+    return found[::-1]
 
 
 def _list_changes(
@@ -367,7 +378,7 @@ def _list_changes(
 
 
 def _gaps(
-    changes: Iterable[tuple[float, Ownership | _Exit]], exits: Iterable[_Exit], stops: _Stops
+    changes: Sequence[tuple[float, Ownership | _Exit]], exits: Iterable[_Exit], stops: _Stops
 ) -> Iterator[Gap]:
     """Yield the spans in which a partition had no owner, after it had one."""
     owners: dict[str, set[tuple[str, ...]]] = defaultdict(set)
@@ -376,9 +387,9 @@ def _gaps(
     gained_at: dict[str, float] = {}
     changed_at: dict[tuple[str, ...], float] = {}
     leaves = _list_leaves(exits)
-    for at, change in changes:
+    for (at, change), owns_again_at in zip(changes, _list_returns(changes), strict=True):
         now_owned = change.owned if isinstance(change, Ownership) else frozenset[str]()
-        loss = _find_leave(change, leaves) or _loss_of(
+        loss = _find_leave(change, leaves, owns_again_at) or _loss_of(
             change, changed_at.get(change.member, at), stops
         )
         changed_at[change.member] = at

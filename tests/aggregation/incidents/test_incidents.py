@@ -2181,6 +2181,24 @@ class TestCost:
 
         assert found.cost.unread_partition_seconds == 2.0
 
+    def test_of_a_leave_right_behind_a_rebalance_does_not_count_that_rebalance(self) -> None:
+        """A gave its partition up twice in a second: for its own rebalance, and as it closed."""
+        found = incidents(
+            reads(1.0, A, "t-0"),
+            reads(1.0, B, "t-1"),
+            reads(100.0, A),
+            *round_of(2, 100.0, A, B, C, causes={"a": (6, "because")}),
+            reads(100.6, A, "t-0"),
+            reads(100.8, A),
+            left(100.9, A, "closed"),
+            *round_of(3, 101.0, B, C),
+            reads(102.0, C, "t-0"),
+        )
+
+        assert [each.kind for each in found] == [K.ENFORCED, K.MEMBER_LEFT]
+        costs = [each.cost.unread_partition_seconds for each in found]
+        assert costs == [pytest.approx(0.6), pytest.approx(1.2)]
+
     def test_counts_for_a_drop_from_the_last_poll(self) -> None:
         """An earlier rebalance ended just then: it costs nothing."""
         late = replace(A, max_poll_interval_s=50.0)
