@@ -1,4 +1,5 @@
 import asyncio
+import random
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -147,6 +148,79 @@ def test_agent_of_old_records_is_no_agent_that_lives(intake: TopicReceiver) -> N
     intake.take_records([message(2, 2)], now=1000.0)
 
     assert shown(intake, 1000.0) == [2]
+
+
+def test_a_long_name_of_a_spool_is_clipped(intake: TopicReceiver) -> None:
+    """A header may have a MiB, and 10,000 spools are kept in memory and in the checkpoint."""
+    taken(intake, message(1, 1, spool="s" * 1_000_000), message(2, 2, spool="s" * 1_000_001))
+
+    assert len(intake.checkpoint()["seqs"]) == 2
+    assert len(msgspec.json.encode(intake.checkpoint())) < 100_000
+
+
+def test_a_message_is_one_record_whatever_ends_of_lines_it_has(intake: TopicReceiver) -> None:
+    first, second = message(1, 1), message(2, 2)
+    spread = first._replace(line=first.line.replace(b",", b",\r\n"))
+    doubled = second._replace(line=second.line + b"\n" + second.line)
+
+    assert taken(intake, spread, doubled) == [1]
+    assert intake.health.unparsed == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hostile_messages_neither_end_the_intake_nor_hide_a_record(seed: int) -> None:
+    """Values, headers and times that a broken producer may write; the truth is this test's own."""
+    dice, intake = random.Random(seed), TopicReceiver(StatusConfig())
+    intake.health.up = True
+    lines = (
+        b"",
+        b"\0",
+        b"null",
+        b"[" * 9_999,
+        b"\xff",
+        b'{"seq":1}',
+        b'{"agent":7}',
+        b"x" * 70_000,
+    )
+    times = (-0.001, 0.0, 15.0, 4e9, 9e15)
+    expected = list[int]()
+    for number in range(1, 6):
+        hostile = [
+            message(number, dice.randrange(1 << 62))._replace(
+                line=mutated(dice, number, lines), at=dice.choice(times), spool=dice.choice("st")
+            )
+            for _ in range(300)
+        ]
+        for records in (hostile[:150], [message(number, number, partition=3)], hostile[150:]):
+            found = taken(intake, *records)
+            expected += found if records[0].partition == 3 else []
+        restored = msgspec.json.decode(msgspec.json.encode(intake.checkpoint()))
+        assert TopicReceiver(StatusConfig(), restored).health.damaged == []
+        assert intake.rows(Scope.CONSUMER, 20.0)
+
+    assert expected == [1, 2, 3, 4, 5]
+
+
+def mutated(dice: random.Random, number: int, others: Sequence[bytes]) -> bytes:
+    """Return the line of a record with another value of some field, or no record."""
+    if dice.random() < 0.3:
+        return dice.choice(others)
+    record = msgspec.json.decode(encode(RECORDS[number - 1]))
+    values: Sequence[object] = (
+        None,
+        True,
+        -1,
+        2**63,
+        1e300,
+        "",
+        "9999-12-31T23:59:59Z",
+        "x" * 999,
+        [],
+        {"a": 1},
+    )
+    for _ in range(dice.choice((1, 1, 3))):
+        record[dice.choice(list(record))] = dice.choice(values)
+    return msgspec.json.encode(record)
 
 
 def test_message_that_is_no_record_is_counted(intake: TopicReceiver) -> None:
