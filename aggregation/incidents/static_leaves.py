@@ -1,7 +1,7 @@
 """Rebalances at the end of the session of a static member that had left. Pure.
 
-A static member of a group of type `consumer` or `streams` leaves with member epoch -2. It is
-expected back, so its partitions stay its own until its session ends, 45 s later by default. Only
+A static member of a group of type `consumer` or `streams` leaves with member epoch -2, also when
+its poll interval has expired. It is expected back, so its partitions stay its own until its session ends, 45 s later by default. Only
 then the others get them.
 
 Source: KIP-848, "Static Membership"; incidents.md section 2 (`member_left`).
@@ -15,6 +15,8 @@ from aggregation.incidents.presence import AwayMember
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
 from aggregation.rebalances.segments import is_static
 
+_KEEPING = {DepartureMode.LEFT, DepartureMode.DROPPED}
+"""Departures after which the coordinator keeps a static member's partitions for it."""
 _REPORT_S = 1.0
 """A member reports its partitions a little before or after its status moves."""
 
@@ -29,7 +31,7 @@ def find_static_leave(
     left = [
         each
         for each in away
-        if each.how is DepartureMode.LEFT
+        if each.how in _KEEPING
         and is_static(each.member.key)
         and each.at <= round_.started_at <= each.at + RETURN_S
     ]

@@ -1177,6 +1177,26 @@ class TestKinds:
         assert kinds([left_, unknown]) == [(K.MEMBER_LEFT, ["a"]), (K.UNKNOWN, [])]
         assert len(left_.rebalances) == 2
 
+    def test_session_of_a_static_member_that_was_dropped_ends_behind_another_join(self) -> None:
+        """It left with member epoch -2: the others get its partitions once its session is over."""
+        a, b, c = (
+            replace(each, group_type="consumer", group_instance_id=f"i-{each.client_id}")
+            for each in (A, B, C)
+        )
+        start = [*round_of(1, 0.0, a, b, causes={"a": NEW, "b": NEW}), reads(1.0, a, "t-0")]
+        found = analyze(
+            records(
+                *(*start, reads(1.0, b, "t-1")),
+                *(raised(5, 100.0, a, reason="poll timeout has expired"), reads(101.0, a)),
+                *round_of(2, 100.1, b, c, causes={"c": NEW}),
+                *(raised(1, 106.0, b), reads(106.2, b, "t-0", "t-1")),
+                signal(SignalKind.SYNC, 106.3, b, generation=3),
+            )
+        ).incidents[1:]
+
+        assert kinds(found) == [(K.POLL_TIMEOUT, ["a"]), (K.MEMBER_JOINED, ["c"])]
+        assert len(found[0].rebalances) == 2
+
     def test_partitions_that_another_member_was_about_to_get_are_no_growth(self) -> None:
         """It expired before it had them, and their owner before has them again."""
         a, b = (replace(each, group_type="consumer") for each in (A, B))
