@@ -1,8 +1,8 @@
 """Rebalances at the end of the session of a static member that had left. Pure.
 
 A static member of a group of type `consumer` or `streams` leaves with member epoch -2, also when
-its poll interval has expired. It is expected back, so its partitions stay its own until its session ends, 45 s later by default. Only
-then the others get them.
+its poll interval has expired. It is expected back, so its partitions stay its own until its session
+ends, 45 s later by default. Only then the others get them.
 
 Source: KIP-848, "Static Membership"; incidents.md section 2 (`member_left`).
 """
