@@ -41,6 +41,8 @@ _SAME_LEAVE_S = 1.0
 """A log's line about a drop and the leave on the wire are of the same moment."""
 _REMOVAL_S = 0.1
 """A coordinator that removes a member begins the others' rebalance within milliseconds."""
+_LEARNED = "encountered UNKNOWN_MEMBER_ID"
+"""Begin of the reason that a client gives for its join after a removal (KIP-800)."""
 _REQUEST_TIMEOUT_S = 30.0
 """Maximum delay of a request: request.timeout.ms by default."""
 _UNKNOWN_MAX_S = 600.0
@@ -521,8 +523,10 @@ def _split_removal(whole: Segment, last: Sample) -> list[Segment]:
 
 
 def _is_removal(step: Step) -> bool:
+    """Check for a removal by the coordinator, and not for a join that names an earlier one."""
     is_unknown = step.code is RebalanceStatus.UNKNOWN_MEMBER
-    return is_unknown and not step.masked and step.source in BROKER_SOURCES
+    is_join = (step.reason or "").startswith(_LEARNED)
+    return is_unknown and not (step.masked or is_join) and step.source in BROKER_SOURCES
 
 
 def _lead(steps: tuple[Step, ...]) -> tuple[Step, ...]:

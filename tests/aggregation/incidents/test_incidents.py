@@ -2044,6 +2044,23 @@ class TestRemovalByBroker:
         reason = "removing member a on heartbeat expiration"
         return by_broker(raised(3, at, A, reason=reason))
 
+    def test_join_that_names_the_removal_is_its_return(self) -> None:
+        """A static member joins with a reason of KIP-800: that is one rebalance, and no removal."""
+        a = replace(A, group_instance_id="i")
+        start = round_of(1, 0.0, a, causes={"a": NEW})
+        reason = "encountered UNKNOWN_MEMBER_ID from HEARTBEAT response"
+        gone = [
+            signal(SignalKind.NOTE, 100.0, a, reason="member was removed by an admin"),
+            raised(3, 100.0, a, reason="member was removed by an admin"),
+            signal(SignalKind.FAIL, 100.0, a, reason="no member any more"),
+        ]
+        back = [raised(3, 101.0, a, reason=reason), signal(SignalKind.SYNC, 101.4, a, generation=3)]
+
+        found = analyze(records(*map(by_broker, [*start, *gone, *back]))).incidents[1:]
+
+        assert kinds(found) == [(K.REMOVED_BY_ADMIN, ["a"])]
+        assert len(found[0].rebalances) == 2
+
     def test_it_is_over_for_the_others_while_the_member_is_out(self) -> None:
         found, then = incidents(
             self.removed(100.0), *round_of(2, 100.0, B, C), *round_of(3, 200.0, B, C)
