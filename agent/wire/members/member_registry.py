@@ -4,8 +4,8 @@ Theory of operation. A connection belongs to one client, and a client joins a gr
 is found by its member id, else by the connection. Else it is the member with the same client id,
 host and group that has lost all connections (it has reconnected, or its process was restarted), or,
 in a Streams process, the thread with that name; else it is new. Its origin is the client's end of
-its first connection. A Kafka Streams thread has the origin of its instance: the process id, or the
-origin of the instance's other threads.
+its first connection, with a number if others began on it before. A Kafka Streams thread has the
+origin of its instance: the process id, or the origin of the instance's other threads.
 """
 
 import re
@@ -58,6 +58,8 @@ class ConnectionState:
     """The latest one by group."""
     users: dict[WireMember, None] = field(default_factory=dict)
     """All members that have sent on it: several of a group where they share a client (sarama)."""
+    added: int = 0
+    """Members that have begun on it."""
     former: dict[str, None] = field(default_factory=dict)
     """Origins of members that were found to be others, or forgotten."""
     readers_at: float = -_READERS_S
@@ -338,7 +340,13 @@ class MemberRegistry:
                 return candidates[-1].identity.origin  # the process has started again
             if process_id is not None:
                 return process_id
-        return f"{connection.client.host}:{connection.client.port}"
+        # one of its own: a connection that several members used may end for one of them alone
+        state, origin = (
+            self.state_of(connection),
+            f"{connection.client.host}:{connection.client.port}",
+        )
+        state.added += 1
+        return origin if state.added == 1 else f"{origin}+{state.added}"
 
     def _cluster_of(self, server: HostPort) -> str:
         if self.cluster:

@@ -83,6 +83,7 @@ class Talk:
         reason: str | None = None,
         version: int = 9,
         user_data: bytes = b"",
+        group: str = "g",
         **values: Any,
     ) -> list[Signal]:
         """Send a JoinGroup."""
@@ -90,7 +91,7 @@ class Talk:
         return self.ask(
             JOIN_GROUP,
             version,
-            group_id="g",
+            group_id=group,
             member_id=member_id,
             protocol_type="consumer",
             protocols=(each,),
@@ -116,11 +117,12 @@ class Talk:
             leader=leader,
         )
 
-    def sync(self, member_id: str = "m1-a", *, generation: int = 1, **values: Any) -> list[Signal]:
+    def sync(
+        self, member_id: str = "m1-a", *, generation: int = 1, group: str = "g", **values: Any
+    ) -> list[Signal]:
         """Send a SyncGroup."""
-        return self.ask(
-            SYNC_GROUP, 5, group_id="g", generation_id=generation, member_id=member_id, **values
-        )
+        names = {"group_id": group, "generation_id": generation, "member_id": member_id}
+        return self.ask(SYNC_GROUP, 5, **names, **values)
 
     def synced(
         self,
@@ -134,10 +136,16 @@ class Talk:
         return self.tell(error_code=error, assignment=given)
 
     def heartbeat(
-        self, member_id: str = "m1-a", *, generation: int = 1, error: int = 0, version: int = 4
+        self,
+        member_id: str = "m1-a",
+        *,
+        generation: int = 1,
+        error: int = 0,
+        version: int = 4,
+        group: str = "g",
     ) -> list[Signal]:
         """Send a Heartbeat and a response; return the signals of the response."""
-        self.ask(HEARTBEAT, version, group_id="g", generation_id=generation, member_id=member_id)
+        self.ask(HEARTBEAT, version, group_id=group, generation_id=generation, member_id=member_id)
         return self.tell(error_code=error)
 
     def settle(self, member_id: str = "m1-a", *, generation: int = 1, **how: Any) -> list[Signal]:
