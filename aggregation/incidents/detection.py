@@ -12,6 +12,7 @@ Source: incidents.md 1a and 2.
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
+from itertools import islice
 
 from aggregation.incidents.attributes import Attributes
 from aggregation.incidents.causes import Cause, list_causes, was_noticed_at_once
@@ -32,7 +33,7 @@ from aggregation.incidents.restarts import (
     RestartHistory,
     Stop,
 )
-from aggregation.incidents.silent_ends import SilentEnd, find_silent_ends
+from aggregation.incidents.silent_ends import SilentEnd, find_silent_ends, find_unnoticed_ends
 from aggregation.incidents.static_leaves import find_static_leave
 from aggregation.incidents.waiting import find_vain_wait, find_waits
 from aggregation.rebalances.departures import STOP_S, Departure, DepartureKind
@@ -146,7 +147,7 @@ class GroupHistory:
             self._merge_stop()
 
     def end_silently(self, until: float, rebalance: ExplainedRebalance | None = None) -> None:
-        """Add the ends of the last members that nobody noticed by then (Unix seconds).
+        """Add the ends of members that nobody noticed by then (Unix seconds).
 
         If one of them takes part in the next ``rebalance``, that shows what became of it.
         """
@@ -156,8 +157,11 @@ class GroupHistory:
         is_open = any(each.round.is_open for each in last)
         if is_open or not present.keys().isdisjoint(joined):
             return
-        members = list(present.values())
-        for end in find_silent_ends(members, self.members.took_part_until, self.attributes, until):
+        members, took_part = list(present.values()), self.members.took_part_until
+        ends = find_silent_ends(members, took_part, self.attributes, until)
+        if not ends and self._may_expire_unnoticed():
+            ends = find_unnoticed_ends(present, took_part, self.attributes, until)
+        for end in ends:
             draft = self._open_silent_end(end)
             draft.add_members([end.member])
             draft.until = max(draft.until, end.at)
@@ -169,6 +173,13 @@ class GroupHistory:
             )
         if members and not present:
             self._merge_stop()
+
+    def _may_expire_unnoticed(self) -> bool:
+        """Check for a group in which a member's expiry may change nothing for the others."""
+        rebalances = (each for draft in reversed(self.drafts) for each in draft.rebalances)
+        return any(
+            each.round.group_type in {"consumer", "streams"} for each in islice(rebalances, 1)
+        )
 
     def _open_silent_end(self, end: SilentEnd) -> Draft:
         """Return the last incident if it is of such ends, and recent; else a new one."""

@@ -1,9 +1,12 @@
-"""Ends of the last members of a group, which nobody else could notice. Pure.
+"""Ends of members that nobody else noticed: no rebalance shows them. Pure.
 
 A member that dies sends no leave, nor does a static member or a Streams thread that is closed. The
 coordinator removes it when its session ends. The others then rebalance, and the member was absent.
 The last members have nobody beside them. Their end is shown by their own closing lines, or by their
 connections: their clients ended them, and sent nothing for a session.
+
+In a group of KIP-848 or KIP-1071 the others may not notice either: an expired member had no
+partitions, or those of a topic that no other member reads.
 
 Source: incidents.md 1a.13 and 2 (`session_expired`).
 """
@@ -20,6 +23,8 @@ _SLACK_S = 1.0
 """A last request may be dated a little before the assignment that is its response."""
 _CLOSING_S = 5.0
 """A client gives up its partitions less than this before its closing line."""
+_NOTICE_S = 15.0
+"""The others learn within this that a member has expired: three heartbeat intervals of brokers."""
 _BEFORE_S = 0.001
 """The end is before it gave them up, so that they count as lost by the end."""
 _Keys = Mapping[tuple[str, ...], float]
@@ -49,6 +54,26 @@ def find_silent_ends(
         if last is None or _is_back(last, attributes, until):
             return []
         found.append(last)
+    return sorted(found, key=lambda each: (each.at, each.member.key))
+
+
+def find_unnoticed_ends(
+    members: Mapping[tuple[str, ...], MemberRef],
+    took_part_until: _Keys,
+    attributes: Attributes,
+    until: float,
+) -> list[SilentEnd]:
+    """Return the ends of single members, by time; no other member has taken part in a rebalance.
+
+    Their sessions ended `_NOTICE_S` before ``until``. All instants are Unix seconds.
+    """
+    found: list[SilentEnd] = []
+    for key in members.keys() & attributes.silences.keys():
+        since = took_part_until.get(key, float("-inf")) - _SLACK_S
+        ends = _list_ends(members[key], since, attributes, until - _NOTICE_S)
+        last = max((end for end in ends if not end.is_closed), default=None)
+        if last is not None and not _is_back(last, attributes, until):
+            found.append(last)
     return sorted(found, key=lambda each: (each.at, each.member.key))
 
 

@@ -124,3 +124,52 @@ def test_session_that_ended_as_the_others_were_asked_began_their_rebalance(
 
     assert kinds([found]) == [(kind, ["a"] if kind is K.SESSION_EXPIRED else [])]
     assert went(found) == [("a", DepartureMode.EXPIRED, False)]
+
+
+class TestOfNewProtocols:
+    """The others of a KIP-848 group get nothing of a member whose topic they do not read."""
+
+    A, B, C = (replace(each, group_type="consumer") for each in (A, B, C))
+
+    def incidents(
+        self, *more: Sample, now: float, signals: tuple[Signal, ...] = ()
+    ) -> list[Incident]:
+        start = round_of(1, 0.0, self.A, self.B, self.C, causes={"a": NEW, "b": NEW, "c": NEW})
+        owned = (reads(1.5, self.A, "t-0"), reads(1.5, self.B, "t-1"), reads(1.5, self.C, "u-0"))
+        return analyze([*records(*start, *owned, *signals), *more], now=now).incidents[1:]
+
+    def test_member_that_died_has_expired_though_nobody_noticed(self) -> None:
+        (found,) = self.incidents(silence(self.C, 100.0, 170.0), now=200.0)
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["c"])]
+        assert found.certainty is Certainty.INFERRED
+        assert found.started_at == pytest.approx(100.0 + SESSION_S)
+        assert not found.rebalances
+        assert went(found) == [("c", DepartureMode.EXPIRED, False)]
+        assert found.cost.unread_partition_seconds == pytest.approx(100.0)
+
+    def test_its_expiry_is_before_later_incidents(self) -> None:
+        change = round_of(2, 300.0, self.A, self.B, causes={"a": (8, "subscription has changed")})
+
+        found = self.incidents(silence(self.C, 100.0, 170.0), now=400.0, signals=tuple(change))
+
+        assert kinds(found) == [(K.SESSION_EXPIRED, ["c"]), (K.SUBSCRIPTION_CHANGED, ["a"])]
+
+    def test_rebalance_at_the_end_of_its_session_is_of_its_expiry(self) -> None:
+        others = (*round_of(2, 145.2, self.A, self.B), reads(146.0, self.A, "t-0", "u-0"))
+
+        (found,) = self.incidents(silence(self.C, 100.0, 170.0), now=400.0, signals=others)
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["c"])]
+        assert len(found.rebalances) == 1
+
+    def test_member_that_may_still_be_in_the_group_has_not(self) -> None:
+        assert not self.incidents(silence(self.C, 100.0, 140.0), now=140.0)
+
+    def test_member_that_is_back_within_its_session_has_not(self) -> None:
+        back = (raised(1, 120.0, self.C), reads(121.0, self.C, "u-0"))
+        synced = signal(SignalKind.SYNC, 121.0, self.C, generation=2)
+
+        found = self.incidents(silence(self.C, 100.0, 119.0), now=400.0, signals=(*back, synced))
+
+        assert K.SESSION_EXPIRED not in [each.kind for each in found]
