@@ -307,3 +307,37 @@ def test_a_batch_that_is_repeated_after_a_timeout_is_taken_once(hub: Hub) -> Non
     assert hub.push(*RECORDS[:4], X_After="0") == {"seq": 4}
     assert hub.push(RECORDS[4], X_After="4") == {"seq": 5}
     assert hub.seqs == [1, 2, 3, 4, 5]
+
+
+def test_batches_that_arrive_at_once_are_taken_once_and_wait_for_the_disk() -> None:
+    """A request that timed out may still arrive, beside those that repeat it."""
+    taken, acknowledged = list[Sample](), list[int]()
+    intake, disk = PushReceiver("", StatusConfig()), asyncio.Event()
+
+    async def wait_durable() -> bool:
+        return await disk.wait()
+
+    async def play() -> None:
+        app = Starlette(
+            routes=routes(lambda: intake, taken.extend, wait_durable, lambda: True, lambda: 20.0)
+        )
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://hub") as client:
+
+            async def push(number: int) -> None:
+                lines = b"".join(map(encode, RECORDS[:number]))
+                found = await client.post(PATH, content=lines, headers={"X-Spool": "s1"})
+                acknowledged.append(found.json()["seq"])
+
+            pushes = [asyncio.create_task(push(number)) for number in (3, 5, 5, 5)]
+            while len(taken) < len(RECORDS):  # noqa: ASYNC110 - what is taken shows itself alone
+                await asyncio.sleep(0)
+            assert acknowledged == []
+            disk.set()
+            await asyncio.gather(*pushes)
+
+    asyncio.run(asyncio.wait_for(play(), 60.0))
+
+    assert [record.seq for record in taken] == [1, 2, 3, 4, 5]
+    assert sorted(acknowledged)[1:] == [5, 5, 5]
+    assert min(acknowledged) >= 3
