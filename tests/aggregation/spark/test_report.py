@@ -296,14 +296,16 @@ def test_analysts_questions_have_the_same_answers_in_spark(week_report: Reports)
         for view in views:
             engine.execute(view.replace("read_parquet('", f"read_parquet('{week_report.tables}/"))
         for question in questions:
-            in_spark = question.replace("date_diff('second', ", "timestampdiff(SECOND, ").replace(
+            in_spark = question.replace(
+                "date_diff('millisecond', ", "timestampdiff(MILLISECOND, "
+            ).replace(
                 ", UNNEST(i.departures) AS u(d)", " LATERAL VIEW explode(i.departures) u AS d"
             )
             answers = _in_order(engine.execute(question).fetchall())
             found.append(len(answers))
             ours = _in_order(tuple(row) for row in spark.sql(in_spark).collect())
             for one, other in zip(ours, answers, strict=True):
-                assert one == pytest.approx(other, abs=1.0), question  # full seconds or begun ones
+                assert one == pytest.approx(other, abs=2e-3), question  # full or begun ms
     assert len(found) == 10
     assert sum(map(bool, found)) > 5, found
 
@@ -357,7 +359,7 @@ def test_analysts_questions_have_the_same_answers_in_polars(
             ours = _in_order(answer.collect().rows())
             wanted = _in_order(engine.execute(question).fetchall())
             for one, other in zip(ours, wanted, strict=True):
-                assert one == pytest.approx(other, abs=1.0), number
+                assert one == pytest.approx(other, abs=2e-3), number
 
     assert [number for number, given in own.items() if given is not None] == [5, 7, 10]
 
