@@ -11,6 +11,8 @@
 # what the extra [spark] brings; WHEEL sends this program's own code, as a .zip beside it, for workers
 # import nothing from a .whl. FORMAT, KAFKA and S3 let Spark's Ivy
 # fetch the jars (spark.jars.ivySettings names a mirror); more for spark-submit goes into SUBMIT_OPTIONS.
+# Spark's default of 200 shuffle partitions makes 200 tasks of most steps: on few cores add
+# SUBMIT_OPTIONS='--conf spark.sql.shuffle.partitions=N', with about two for each core.
 # With `ingest --stored-in s3a://BUCKET/PATH` (S3=1) or a catalog's namespace, DIR of --tables is the driver's alone.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
