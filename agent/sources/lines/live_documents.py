@@ -137,7 +137,9 @@ class LiveDocuments:
             is_document = self._held.lstrip()[:1] in _WITHIN_JSON or b"\n" in self._held
             return _HOLD_S if is_document else None
         is_doubtful = self._order is not None and self._order.is_doubtful
-        return _ENTRY_S if self._stage is _FileForm.GROWING and not is_doubtful else _HOLD_S
+        is_cut = self._is_within_line and self._form not in _ENDED  # where a program's buffer ends
+        is_soon = self._stage is _FileForm.GROWING and not is_doubtful and not is_cut
+        return _ENTRY_S if is_soon else _HOLD_S
 
     def begin_file(self, arrival_at: float) -> list[Signal]:
         """End the file before: the next bytes are the first ones of a new one."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from agent.sources.lines.copied_margins import Change, find_margins, find_words_above
 from agent.sources.lines.copied_text import COPIES, has_log_in_string
 from agent.sources.lines.documents import find_form
+from agent.sources.lines.printed_tables import find_printed_table
 from agent.sources.lines.wrapped_lines import find_wrapping
 
 _LEAST_LINES = 4
@@ -27,6 +28,8 @@ def describe_unfollowed_form(head: bytes) -> str | None:
         return f"a log as one string, with the ends of its lines escaped: {_WITH_REPLAY}"
     if sum(map(bool, map(bytes.strip, head.splitlines()))) < _LEAST_LINES:
         return None
+    if find_printed_table(head) is not None:
+        return f"a table that a tool printed: {_WITH_REPLAY}"
     if margins:
         return f"a copy of a log, with marks before its lines: {_WITH_REPLAY}"
     if find_wrapping(head) is not None:

@@ -380,6 +380,19 @@ def test_entry_is_read_soon_after_it_was_written(form: str, live: Live, wanted: 
     assert summarise(live.signals) == wanted
 
 
+@pytest.mark.parametrize("form", GROWING)
+def test_entry_that_a_programs_buffer_cuts_is_read_once(
+    form: str, live: Live, wanted: Found
+) -> None:
+    """A program that writes to a file writes its buffer, which ends anywhere, and then nothing."""
+    data = (GROWING[form] + "\n").encode()
+    for begin in range(0, len(data), 701):
+        live.append(data[begin : begin + 701])
+        live.poll(4.0)
+
+    assert live.wait() == wanted
+
+
 @pytest.mark.parametrize("form", [form for form in GROWING if "CSV" not in form])
 def test_document_is_read_from_its_end_on(form: str, tmp_path: Path, wanted: Found) -> None:
     """With ``read_from: end`` the first bytes are those behind an entry."""

@@ -170,6 +170,8 @@ UNFOLLOWED = {
         for line in lines(log4j).splitlines()
         for start in range(0, len(line), 100)
     ),
+    "a table of psql": " ts | pod | message\n----+-----+---------\n"
+    + "".join(f" {at:%F %T} | p-1 | {text}\n" for at, text in EVENTS),
     "a log as one string": json.dumps({"stdout": lines(log4j)}) + "\n",
 }
 
