@@ -124,7 +124,10 @@ _PATTERNS = {
     "RFC 3164 without a tag": (
         rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) (?P<host>[\w.-]{{1,253}}): (?=\{{)",
     ),
-    "pm2 logs": (r"(?P<container>\d{1,5})\|(?P<name>[\w.@-]{1,253})\s{0,64}\| ",),
+    "pm2 logs": (
+        r"(?P<container>\d{1,5})\|(?P<name>[\w.@-]{1,253})\s{0,64}\| ",
+        r"(?:(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{3})?(?: ?[+-]\d\d:\d\d)?): )?",
+    ),
     "kail": (
         r"[a-z\d-]{1,63}/(?P<pod>[a-z\d][a-z\d.-]{1,252})\[(?P<container>[a-z\d-]{1,63})\]: ",
     ),
@@ -141,7 +144,7 @@ _PATTERNS = {
     "tilt": (r"\s{0,64}(?P<name>[\w.@/-]{1,253}) \u2502 ",),
     "grep over several files, with numbers of lines or without, and lines of context": (
         rf"(?P<file>{_LOG_FILE})[:-]",
-        r"(?:(?!\d{4}-\d\d-)\d{1,9}[:-])?(?=\S)",
+        r"(?:(?!\d{4}-\d\d-|\d\d?-[^\s\d-]{3,6}-\d{4} )\d{1,9}[:-])?(?=\S)",
     ),
     "lnav over several files": (rf"(?P<file>{_LOG_FILE})\s{{0,64}}\u2502 ?(?=\S)",),
     "multitail, with the name of the file": (rf"\[(?P<file>{_LOG_FILE})\] (?=\S)",),
@@ -202,8 +205,8 @@ _PATTERNS = {
     "balena logs": (
         r"\[Logs\]\s{1,8}\[(?P<time>[^\]\n]{10,40})\] (?:\[(?P<name>[\w.-]{1,128})\] )?(?=\S)",
     ),
-    "templates of stern, with a bar, an arrow or a colon": (
-        rf"(?:[a-z\d-]{{1,63}}/)?(?P<pod>{_POD_OF_SET})(?:/(?P<container>[a-z\d-]{{1,63}}))?",
+    "ktail, and templates of stern with a bar, an arrow or a colon": (
+        rf"(?:[a-z\d-]{{1,63}}/)?(?P<pod>{_POD_OF_SET})(?:[/:](?P<container>[a-z\d-]{{1,63}}))?",
         r"(?::| ?[|>\u2502])? (?=\S)",
     ),
     "kubetail, and a template of stern": (

@@ -30,6 +30,9 @@ _NAME = re.compile(
     re.MULTILINE,
 )
 _INDENT = re.compile(rb"[ \t]*")
+_OF_MARKDOWN = (b"    ", b"\t")
+"""Before each line of code, which words may stand above."""
+_TIME, _TIME_BYTES = re.compile(rb"\d\d:\d\d"), 160
 _FENCE = re.compile(
     rb"^[ \t]*(?:`{3,}[\w+-]{0,32}|~{3,}[\w+-]{0,32}|\{(?:noformat|code)(?::[^}\n]{0,64})?\})"
     rb"[ \t]*\r?$\n?",
@@ -105,7 +108,11 @@ def _are_numbered(lines: Sequence[bytes]) -> bool:
 
 
 def _find_indent(lines: Sequence[bytes]) -> bytes:
-    """Return the blanks before every line."""
+    """Return the blanks before every line from the first to the last one with a time, or of all."""
+    dated = [n for n, line in enumerate(lines) if _TIME.search(line, 0, _TIME_BYTES) is not None]
+    log = lines[dated[0] : dated[-1] + 1] if dated else lines
+    if len(dated) > 1 and all(line.startswith(_OF_MARKDOWN) for line in log):
+        lines = log  # the others are a person's words
     indents = [_INDENT.match(line) for line in lines]
     texts = [found[0] for found in indents if found is not None]
     shortest = min(texts, key=len, default=b"")

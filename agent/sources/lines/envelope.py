@@ -69,9 +69,10 @@ sentence."""
 _BAR = " | "
 """Behind a name of compose."""
 _QUOTED_LINE = re.compile(
-    r"""(?:^|\s)(?:message|msg|log)=("(?:[^"\\\n]|\\.)*"(?=\s|$))""", re.ASCII
+    r"""(?:^|\s)(?:message|msg|log|entry)=("(?:[^"\\\n]|\\.)*"(?=\s|$))""", re.ASCII
 )
 """A whole line of an application as a value of a collector's logfmt."""
+_LABELS = ' labels="{'
 _LIBRDKAFKA, _OF_CONSUMER = "[thrd:", "#consumer-"
 _CLIENT_BEHIND = re.compile(r"(?<![\w.#-])[\w.-]{1,255}#consumer-\d{1,9}\b")
 _URL, _ACTION = "|url: ", "|action:"
@@ -165,6 +166,8 @@ class Unwrapper:
             return self._entries(tabbed, prefix, None, arrival_at)
         line = _QUOTED_LINE.search(text) if '="' in text else None
         if line is not None:
+            if _LABELS in text and (pairs := read_pairs(text)) is not None:  # Alloy's
+                return self._entries(pairs, prefix, None, arrival_at)
             inner = _unquote(line[1])
             if inner.startswith("{") or self._reader.find(inner, arrival_at) is not None:
                 return self._unwrap(inner, prefix, arrival_at, 1)

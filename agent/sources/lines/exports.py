@@ -8,6 +8,7 @@ unchanged, block by block.
 """
 
 import codecs
+import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 
@@ -52,6 +53,8 @@ UNKNOWN_ORDER = (
 )
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_DELIMITER = re.compile(rb"sep=[,;\t|]\r?\n")
+"""First line of a CSV for a spreadsheet."""
 _HEAD_BYTES = 1 << 20
 _COPY_BYTES = 1 << 16
 _TIED_LINES = 2_000
@@ -102,7 +105,9 @@ def _decoded(blocks: Blocks) -> Blocks:
         decoder = codecs.getincrementaldecoder("utf-16")("replace")
         head, blocks = _peek((decoder.decode(piece).encode(), at) for piece, at in blocks)
     if head.startswith(_BYTE_ORDER_MARK):
-        blocks = _below(blocks, len(_BYTE_ORDER_MARK))
+        head, blocks = head[len(_BYTE_ORDER_MARK) :], _below(blocks, len(_BYTE_ORDER_MARK))
+    if (delimiter := _DELIMITER.match(head)) is not None:
+        blocks = _below(blocks, delimiter.end())
     if is_ended_by_returns(head):
         blocks = ((piece.replace(b"\r", b"\n"), at) for piece, at in blocks)
     yield from blocks

@@ -65,7 +65,7 @@ MESSAGES = (
     "@rawstring", "logmsg", "_line", "M", "Content", "raw", "m",
     *TEMPLATES,
     "logMessage", "log_message", "log.message", "Msg", "rawMessage", "raw_message", "_message",
-    "messageText", "message_text", "rendered_message", "renderedMessage", "full_message",
+    "messageText", "message_text", "rendered_message", "renderedMessage", "full_message", "entry",
 )  # fmt: skip
 """ECS, Logstash and log4j2's JsonLayout; pino, bunyan, zap and slog; GELF; fluentd; structlog; then
 journald, Google Cloud, Loki, CloudWatch, Splunk, OTLP, Datadog; names that users give it."""
@@ -82,7 +82,8 @@ _LISTS = (
 )  # fmt: skip
 """Keys of a store's object around several entries."""
 TIMES = (
-    "@timestamp", "timestamp", "time", "ts", "timeMillis", "asctime", "__REALTIME_TIMESTAMP",
+    "entry_timestamp", "@timestamp", "timestamp", "time", "ts", "timeMillis", "asctime",
+    "__REALTIME_TIMESTAMP",
     "timeUnixNano", "observedTimeUnixNano", "_time", "eventTime", "datetime", "date", "t",
     "Timestamp", "@t", "log_time", "receiveTimestamp", "ingestionTime", "_timestamp",
     "TimeGenerated", "TimeStamp", "Date", "Time", "dt", "__time__", "_time_", "_messagetime",
@@ -274,7 +275,8 @@ def read_pairs(text: str) -> Json | None:
         name: plain or quoted.replace('\\"', '"').replace("\\\\", "\\")
         for name, quoted, plain in _LOGFMT_PAIR.findall(text)
     }
-    is_of_origin = not found.keys().isdisjoint(_ORIGINS)
+    is_labelled = str(found.get("labels", "")).startswith("{")
+    is_of_origin = is_labelled or not found.keys().isdisjoint(_ORIGINS)
     return found if is_of_origin and is_entry(found) and has_time(found) else None
 
 
@@ -631,8 +633,9 @@ def _read_labels(found: Json) -> Iterator[Json]:
     if isinstance(labels, list):  # of Render's API
         pairs = (each for each in labels if isinstance(each, dict))
         yield {"labels": {str(each.get("name")): each.get("value") for each in pairs}}
-    if isinstance(stream, str) and stream.startswith("{"):
-        yield dict(_STREAM_LABEL.findall(stream))
+    for text in (stream, labels):  # VictoriaLogs', Alloy's
+        if isinstance(text, str) and text.startswith("{"):
+            yield {"labels": dict(_STREAM_LABEL.findall(text))}
     if isinstance(found.get("Resource"), list):  # of OpenTelemetry's exporter of Go
         each_pair = _dicts(found, "Resource")
         yield {str(each.get("Key")): _typed(each.get("Value")) for each in each_pair}

@@ -395,7 +395,8 @@ class LineParser:
         block, begin, start, before, _ = self._place
         last = before[-1] if before else b""
         near, end = (block, start - 1) if start > begin else (last, len(last) - 1)
-        return near[max(0, end - _ABOVE_BYTES) : max(end, 0)].split(b"\n")[-_NEXT_LINES:]
+        lines = near[max(0, end - _ABOVE_BYTES) : max(end, 0)].split(b"\n")[-_NEXT_LINES:]
+        return [line for line in lines if line and not line.isspace()] or [b""]
 
     def _last_line(self) -> str:
         """Return the head of the last complete line: it may hold the time of the next one."""

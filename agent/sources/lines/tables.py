@@ -3,7 +3,8 @@
 Theory of operation. A first row with known names, as in exports of Kibana, Azure, Splunk and
 Datadog, identifies a table. Any other table is identified by its cells: each row has the same
 number, one column is a time in each row, the column with the longest text is the message, and
-quotes are as in CSV. A table with tabs and a first row of names needs no quotes.
+quotes are as in CSV. A table with tabs and a first row of names, or with a column of hosts, needs
+no quotes.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ from agent.sources.lines.timestamps import TimestampReader
 
 _HEAD_BYTES = 1 << 16
 _DELIMITERS = ",\t;"
-_QUOTED = re.compile(rb'(?:\A|[\n,\t;])"')
+_QUOTED = {each: re.compile(rf'(?:\A|[\n{each}])"'.encode()) for each in _DELIMITERS}
 _ROWS = 50
 """Rows that show the columns of a table without known names."""
 _ENOUGH_ROWS = 10
@@ -66,9 +67,16 @@ def _find_columns(text: bytes) -> tuple[str, list[str], bool] | None:
     """Return a table's delimiter, its columns by their cells, and whether it has a row of names."""
     for delimiter in _DELIMITERS:
         names, has_head = _name_columns(text[:_HEAD_BYTES], delimiter)
-        if names and ((has_head and delimiter == "\t") or _QUOTED.search(text) is not None):
+        is_tabbed = delimiter == "\t" and (has_head or _has_pod(text, names))
+        if names and (is_tabbed or _QUOTED[delimiter].search(text) is not None):
             return delimiter, names, has_head
     return None
+
+
+def _has_pod(text: bytes, names: list[str]) -> bool:
+    """Return whether a row without a head names a pod; a machine has many."""
+    cells = text.partition(b"\n")[0].decode(errors="replace").split("\t")
+    return _HOST in names and _POD.fullmatch(cells[names.index(_HOST)]) is not None
 
 
 def find_named_table(text: bytes) -> Split | None:
@@ -131,7 +139,7 @@ def _name(head: str) -> str:
 def _read_first_rows(head: bytes, delimiter: str) -> list[list[str]]:
     """Return the first rows of a table; none of any other text."""
     rows: list[list[str]] = []
-    if head[:1] in {b"{", b"[", b"<"}:
+    if delimiter != "\t" and head[:1] in {b"{", b"[", b"<"}:
         return rows
     try:
         rows.extend(islice(filter(None, _read_rows(head, delimiter, strict=True)), _ROWS))

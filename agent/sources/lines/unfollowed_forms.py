@@ -28,13 +28,12 @@ def describe_unfollowed_form(head: bytes) -> str | None:
         return f"a log as one string, with the ends of its lines escaped: {_WITH_REPLAY}"
     if sum(map(bool, map(bytes.strip, head.splitlines()))) < _LEAST_LINES:
         return None
-    if find_printed_table(head) is not None:
-        return f"a table that a tool printed: {_WITH_REPLAY}"
-    if margins:
-        return f"a copy of a log, with marks before its lines: {_WITH_REPLAY}"
-    if find_wrapping(head) is not None:
-        return f"a copy of a log, wrapped at a width: {_WITH_REPLAY}"
-    return None
+    forms = (
+        (find_printed_table(head), "a table that a tool printed"),
+        (margins, "a copy of a log, with marks before its lines"),
+        (find_wrapping(head), "a copy of a log, wrapped at a width"),
+    )
+    return next((f"{name}: {_WITH_REPLAY}" for found, name in forms if found), None)
 
 
 def _is_document(text: bytes) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.sources.lines.exports import normalise
+from tests.agent.sources.lines.test_origins_of_stores import replicas
 from tests.agent.sources.lines.test_posted_forms import (
     EVENTS,
     NEWEST_FIRST,
@@ -106,6 +107,18 @@ def test_answer_between_quoted_lines_stays() -> None:
     found = b"".join(data for data, _ in normalise(iter([(text, 1.9e9)]), "UTC"))
 
     assert found == b"2026-11-21 06:33:40 a\n2026-11-21 06:33:41 b\nWhat is that?\n"
+
+
+def test_code_of_markdown_below_words_has_its_names(tmp_path: Path) -> None:
+    """Words above are not indented; the lines of two replicas are."""
+    log = "\n".join(
+        f"    pay-{n}  | {log4j(EVENTS[index][0], text)}" for index, _, text, n in replicas()
+    )
+
+    moves, hosts = replay(f"Hello,\n\nthis is what I see:\n\n{log}\n\nAny idea?", tmp_path)
+
+    assert sorted(moves) == sorted(WANTED * 2)
+    assert hosts == {"pay-1", "pay-2"}
 
 
 def test_trace_that_is_indented_keeps_its_indentation() -> None:

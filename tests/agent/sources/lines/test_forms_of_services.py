@@ -18,13 +18,14 @@ from tests.agent.sources.lines.test_posted_forms import (
     EVENTS,
     WANTED,
     iso,
+    jul,
     lines,
     log4j,
     ms,
     replay,
 )
 
-PODS = {1: "pay-7d9f8b6c5-abcde", 2: "pay-7d9f8b6c5-fghij"}
+PODS = {1: "pay-7d9f8b6c5-x7k2p", 2: "pay-7d9f8b6c5-q9w4z"}
 TASKS = {1: "37236ed9da84", 2: "0c1f8b6c5abc"}
 Form = Callable[[datetime, str, int], str]
 OF_TWO: dict[str, Form] = {
@@ -92,6 +93,36 @@ OF_TWO: dict[str, Form] = {
     "a time, a name in brackets and an object": lambda at, text, n: (
         f"{iso(at)} [pay-{n}]: {json.dumps({'msg': text})}"
     ),
+    "Alloy's loki.echo": lambda at, text, n: (
+        f"ts={iso(at)} level=info component_id=loki.echo.e receiver=loki.echo.e "
+        f"entry={json.dumps(log4j(at, text))} entry_timestamp={iso(at)} "
+        f'labels="{{app=\\"pay\\", pod=\\"{PODS[n]}\\"}}" structured_metadata={{}}'
+    ),
+    "Alloy's loki.echo, of objects": lambda at, text, n: (
+        f"ts={iso(at)} level=info component_id=loki.echo.e "
+        f"entry={json.dumps(json.dumps({'time': iso(at), 'msg': text}))} "
+        f'labels="{{pod=\\"{PODS[n]}\\"}}"'
+    ),
+    "ktail": lambda at, text, n: f"{PODS[n]}:app {log4j(at, text)}",
+    "rows of Log Analytics with tabs": lambda at, text, n: (
+        f"{log4j(at, text)}\t{PODS[n]}\tPrimaryResult\t{iso(at)}"
+    ),
+    "rows of objects with tabs": lambda at, text, n: (
+        json.dumps({"time": iso(at), "msg": text}) + f"\t{PODS[n]}\tPrimaryResult\t{iso(at)}"
+    ),
+    "rows of Kafka's own layout with tabs": lambda at, text, n: (
+        f"[{log4j(at, text)[:23]}] INFO {text}\t{PODS[n]}\tPrimaryResult\t{iso(at)}"
+    ),
+    "rows of ClickHouse with tabs": lambda at, text, n: (
+        f"{at:%Y-%m-%d %H:%M:%S}.123\t{PODS[n]}\t{text}"
+    ),
+    "Promtail's dry run, of objects": lambda at, text, n: (
+        f'{iso(at)}\t{{app="pay", pod="{PODS[n]}"}}\t'
+        + json.dumps({"time": iso(at), "msg": text}, separators=(",", ":"))
+    ),
+    "skaffold, with a list below the message": lambda at, text, n: (
+        f"[pay-{n}] {log4j(at, text)}\n[pay-{n}]   more of it"
+    ),
     "cf tail --json": lambda at, text, n: json.dumps(
         {
             "timestamp": f"{ms(at)}000000",
@@ -124,6 +155,18 @@ OF_ONE = {
             {"date": f"{at:%Y-%m-%d}", "time": f"{at:%H:%M:%S}.123", "message": text}
         )
     ),
+    "Tomcat behind grep": lines(
+        lambda at, text: f"catalina.log:{at:%d-%b-%Y %H:%M:%S}.123 INFO [main] a.B.log {text}"
+    ),
+    "Tomcat in Spanish behind grep -n": lines(
+        lambda at, text: f"catalina.log:7:{at:%d}-nov.-{at:%Y %H:%M:%S}.123 INFO [main] a.B {text}"
+    ),
+    "pm2's time before another one": lines(
+        lambda at, text: (
+            f"0|pay  | {at + timedelta(seconds=3):%Y-%m-%d %H:%M:%S} +00:00: {log4j(at, text)}"
+        )
+    ),
+    "java.util.logging with blank lines": jul("Nov").replace("\n", "\n\n"),
     "TeamCity's level behind the time": lines(
         lambda at, text: f"[18:11:11]i:\t [Step 1/2] {log4j(at, text)}"
     ),
@@ -140,6 +183,18 @@ def test_replicas_are_told_apart(form: str, tmp_path: Path) -> None:
     moves, _ = replay("\n".join(rows), tmp_path)
 
     assert sorted(moves) == sorted(WANTED * 2)
+
+
+def test_replicas_in_a_table_that_names_its_delimiter_are_told_apart(tmp_path: Path) -> None:
+    rows = [
+        f'{EVENTS[index][0]:%d/%m/%Y %H:%M:%S},host-{n},"{log4j(EVENTS[index][0], text)}"'
+        for index, _, text, n in replicas()
+    ]
+
+    moves, hosts = replay("\n".join(("\ufeffsep=,", "Time,Host,Message", *rows)), tmp_path)
+
+    assert sorted(moves) == sorted(WANTED * 2)
+    assert hosts == {"host-1", "host-2"}
 
 
 @pytest.mark.parametrize("form", OF_ONE)
