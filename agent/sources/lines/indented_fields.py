@@ -29,6 +29,8 @@ ABOVE_BYTES, _LINES_ABOVE = 8_192, 16
 """Of a record, before the first field that a client's lines have."""
 _LINES_BELOW, _RECORD_BYTES = 2_048, 1 << 16
 """Most of a record: an assignment has a line for each partition."""
+_OPEN_CHARS = 2_048
+"""Kept over a restart of a record that may go on."""
 Read = Callable[[bytes], list[str]]
 Unwrap = Callable[[bytes], Iterable[LogEntry]]
 _FIELD = re.compile(r" {4}([A-Za-z_$][\w.$@-]{0,63}): (.*)", re.DOTALL)
@@ -74,6 +76,13 @@ class FieldRecords:
         """Block and place behind lines that are below no head."""
         self._number, self._ends = 0, dict[tuple[str, str], int]()
         """Number of the block, and the place in it behind the last record of each stream."""
+
+    def restore(self, lines: Sequence[str]) -> None:
+        """Go on within a record, whose head and fields so far `find_open_record` returned."""
+        if lines:
+            self._head, *self._lines = lines
+            is_node = is_head_of_object(self._head) or is_compact(self._head)
+            self.indent, self.is_open = _OF_NODE.encode() if is_node else INDENT, True
 
     def join(self, entry: LogEntry, place: FieldPlace, unwrap: Unwrap) -> LogEntry:
         """Return the whole record of an entry that is its head or one of its fields.
@@ -156,6 +165,17 @@ class FieldRecords:
     def _is_indented(self, text: str) -> bool:
         """Return whether a line belongs to the record above it."""
         return text.startswith(self.indent.decode())
+
+
+def find_open_record(above: bytes) -> list[str]:
+    """Return the last lines of a text if they are the head of a record, and its fields so far."""
+    lines = above.decode(errors="replace").splitlines()[-_LINES_ABOVE:]
+    fields = list(takewhile(lambda line: line.startswith(_OF_NODE), reversed(lines)))
+    record = lines[-len(fields) - 1 :]
+    if len(fields) == len(lines) or sum(map(len, record)) > _OPEN_CHARS:
+        return []
+    is_head = is_head_of_object(record[0]) or is_compact(record[0]) or _HEAD.search(record[0])
+    return record if is_head else []
 
 
 def is_head_of_object(text: str) -> bool:

@@ -26,6 +26,7 @@ from agent.sources.lines.indented_fields import (
     INDENT,
     FieldPlace,
     FieldRecords,
+    find_open_record,
     is_field,
     is_head_of_object,
 )
@@ -331,6 +332,7 @@ class LineParser:
     def state(self) -> dict[str, Any]:
         """Return the state after the last complete line, for a checkpoint."""
         above = self._last_line() if self._is_dated_above or not self.counts.events else ""
+        record = find_open_record(b"".join(self._before)[-ABOVE_BYTES:])
         return {
             **({"above": above} if above else {}),
             "family": self.family,
@@ -338,6 +340,7 @@ class LineParser:
             "skipping": self._skipping,
             "reads_next": self._reads_next,
             "manual": self.counts.manual,
+            **({"record": record} if record else {}),
             "pieces": self.unwrapper.state(),
             "shifts": self.shifts.state(),
             **self.streams.state(),
@@ -352,6 +355,9 @@ class LineParser:
         above = state.get("above", "")
         self._before = (f"{above}\n".encode(),) if above else ()
         self._is_dated_above = bool(above)
+        if record := state.get("record", []):
+            self._before = ("".join(f"{line}\n" for line in record).encode(),)
+            self._records.restore(record)
         self.unwrapper.restore(state.get("pieces", {}))
         self.shifts.restore(state.get("shifts", []))
         self._unshown -= self.enabled

@@ -9,7 +9,7 @@ from agent.sources.lines.dialect_loader import choose_dialects
 from agent.sources.lines.live_documents import LiveDocuments
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
-from metrics.model.signals import Signal
+from metrics.model.signals import Signal, SignalKind
 
 ARRIVAL_AT = 1_800_000_000.0
 CLIENT = "[Consumer clientId=c, groupId=g]"
@@ -43,6 +43,35 @@ TWO_LINES = "".join(
 BEHIND_A_NAME = b"".join(b"app-1  | " + line for line in TWO_LINES.splitlines(keepends=True))
 
 
+_NODE = "c-1-11111111-2222-3333-4444-555555555555"
+_JOINED = "[ConsumerGroup] Consumer has joined the group"
+_FIELDS = (
+    ("groupId", '"kafkajs-g"'),
+    ("memberId", f'"{_NODE}"'),
+    ("leaderId", f'"{_NODE}"'),
+    ("isLeader", "true"),
+    ("memberAssignment", '{"t": [0]}'),
+    ("groupProtocol", '"RoundRobinAssigner"'),
+    ("duration", "12"),
+)
+_OF_NODE = ((_JOINED, _FIELDS), ("[Runner] The group is rebalancing, re-joining", (
+    *_FIELDS[:2], ("error", '"The group is rebalancing, so a rejoin is needed"'),
+)), (_JOINED, _FIELDS))  # fmt: skip
+RECORDS = {
+    "pino-pretty": "".join(
+        f"[{at.replace('T', ' ')}.423] INFO (7): {message}\n"
+        + "".join(f"    {name}: {value}\n" for name, value in fields)
+        for at, (message, fields) in zip(TIMES, _OF_NODE, strict=True)
+    ).encode(),
+    "console.log": "".join(
+        f"{at}.423Z {message} {{\n"
+        + ",\n".join(f"  {name}: {value.replace(chr(34), chr(39))}" for name, value in fields)
+        + "\n}\n"
+        for at, (message, fields) in zip(TIMES, _OF_NODE, strict=True)
+    ).encode(),
+}
+
+
 def create() -> LiveDocuments:
     parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="s"), "UTC")
     return LiveDocuments(parser, "s", "UTC")
@@ -51,6 +80,25 @@ def create() -> LiveDocuments:
 def read(text: bytes) -> list[Signal]:
     live = create()
     return live.feed(text, ARRIVAL_AT) + live.settle() + live.flush()
+
+
+def _moves(signals: list[Signal]) -> list[tuple[str, int, str | None]]:
+    """Return the events; one that follows itself is the same one, of which more was read."""
+    found = [
+        (each.kind.value, int(each.status), each.member.client_id)
+        for each in signals
+        if each.kind is not SignalKind.SEEN
+    ]
+    return [each for at, each in enumerate(found) if not at or each != found[at - 1]]
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_restart_within_a_record_over_several_lines_loses_nothing(name: str) -> None:
+    text = RECORDS[name]
+    whole, cuts = _moves(read(text)), range(1, len(text), 29)
+    assert [code for kind, code, _ in whole if kind == "raise"] == [1]
+
+    assert [_moves(read_restarted(text, cut)) for cut in cuts] == [whole] * len(cuts)
 
 
 def read_restarted(text: bytes, cut: int) -> list[Signal]:
