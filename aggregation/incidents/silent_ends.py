@@ -89,7 +89,17 @@ def _list_ends(
     for silence in attributes.silences.get(key, ()):
         expires_at = silence.since + _session_of(key, silence.since, attributes)
         if silence.since >= since and expires_at <= min(until, silence.at):
-            yield SilentEnd(expires_at, member, is_closed=False)
+            closed_at = _find_close(key, silence.since - _SLACK_S, expires_at, attributes)
+            at = expires_at if closed_at is None else _find_stop(key, closed_at, attributes)
+            yield SilentEnd(at, member, is_closed=closed_at is not None)
+
+
+def _find_close(
+    key: tuple[str, ...], since: float, until: float, attributes: Attributes
+) -> float | None:
+    """Return when a member closed: its last request is a little before its closing line."""
+    closes = (at for at in attributes.closes.get(key, ()) if since <= at <= until)
+    return min(closes, default=None)
 
 
 def _find_stop(key: tuple[str, ...], closed_at: float, attributes: Attributes) -> float:

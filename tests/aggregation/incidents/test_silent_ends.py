@@ -126,6 +126,17 @@ def test_session_that_ended_as_the_others_were_asked_began_their_rebalance(
     assert went(found) == [("a", DepartureMode.EXPIRED, False)]
 
 
+def test_close_counts_as_soon_as_the_silence_shows_that_the_session_is_over() -> None:
+    """The session began with the last request, shortly before the closing line."""
+    closes = tuple(closed(104.0, each) for each in (A, B, C))
+    dead = [silence(each, 100.0, 146.0) for each in (A, B, C)]
+
+    (found,) = incidents(*dead, now=147.0, signals=closes)
+
+    assert found.kind is K.MEMBER_LEFT
+    assert found.started_at == pytest.approx(104.0, abs=0.002)
+
+
 class TestOfNewProtocols:
     """The others of a KIP-848 group get nothing of a member whose topic they do not read."""
 
