@@ -89,9 +89,9 @@ def _list_ends(
     for silence in attributes.silences.get(key, ()):
         expires_at = silence.since + _session_of(key, silence.since, attributes)
         if silence.since >= since and expires_at <= min(until, silence.at):
-            closed_at = _find_close(key, silence.since - _SLACK_S, expires_at, attributes)
-            at = expires_at if closed_at is None else _find_stop(key, closed_at, attributes)
-            yield SilentEnd(at, member, is_closed=closed_at is not None)
+            close = _find_close(key, silence.since - _SLACK_S, expires_at, attributes)
+            at = expires_at if close is None else _find_stop(key, close, attributes)
+            yield SilentEnd(at, member, is_closed=close is not None)
 
 
 def _find_close(
