@@ -57,7 +57,9 @@ class SignalOrder:
         self._number = 0
         self._backlogs: list[SupportsBacklog] = []
         self._is_due = self._is_backlog = False
-        """Whether a look at the waiting events is planned; whether a backlog made them wait."""
+        """Whether a look at the waiting events is planned; whether a backlog made some wait."""
+        self._backlog_at = -math.inf
+        """When the last one of these came (monotonic seconds)."""
         self._advanced_to = self._read_to = 0.0
         self._moved_at = monotonic()
 
@@ -92,11 +94,13 @@ class SignalOrder:
         """Continue with the waiting events of an earlier run."""
         for event in held:
             self._push(event)
+        self._is_backlog, self._backlog_at = bool(held), self._monotonic()
 
     def add(self, event: Signal | Tick) -> None:
         """Take the next event of a source."""
-        self._is_backlog = self._is_backlog or self.is_behind
-        if not (self.is_behind or self._are_many):
+        if self.is_behind:
+            self._is_backlog, self._backlog_at = True, self._monotonic()
+        elif not self._are_many:
             self.release_all()
             self._apply(event)
             return
@@ -153,6 +157,7 @@ class SignalOrder:
         now = self._monotonic()
         looked_up = (at for at, _, _, came_at in self._held if came_at <= now - LOOK_S)
         self._release(max(looked_up, default=-math.inf))
+        self._is_backlog = self._is_backlog and self._backlog_at > now - LOOK_S
         if self._held:
             first_at = min(came_at for _, _, _, came_at in self._held)
             self._plan_look(first_at + LOOK_S - now)

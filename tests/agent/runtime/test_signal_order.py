@@ -133,6 +133,24 @@ def test_a_line_that_is_read_late_is_before_what_another_file_has_later() -> Non
     assert not applied.due
 
 
+def test_what_waits_live_does_not_keep_an_agent_from_being_ready() -> None:
+    """Events come all the time, so that some always wait."""
+    logs = Files()
+    applied = Applied(logs, Files(is_behind=False))
+
+    applied.add(1.0)
+    assert applied.order.is_holding
+    logs.is_behind = False
+    applied.now = 0.4
+    applied.add(1.4)
+    applied.wait(0.4 + LOOK_S)
+    applied.add(1.9)
+    applied.order.release(2.0)
+
+    assert applied.ats == [1.0, 1.4]
+    assert not applied.order.is_holding
+
+
 def test_what_waits_is_bounded_and_the_oldest_half_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signal_order, "HELD_MAX", 4)
     applied = Applied(Files(), Files())
