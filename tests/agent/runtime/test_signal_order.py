@@ -143,9 +143,9 @@ def test_what_waits_live_does_not_keep_an_agent_from_being_ready() -> None:
     logs.is_behind = False
     applied.now = 0.4
     applied.add(1.4)
+    applied.wait(0.8)
+    applied.add(1.8)
     applied.wait(0.4 + LOOK_S)
-    applied.add(1.9)
-    applied.order.release(2.0)
 
     assert applied.ats == [1.0, 1.4]
     assert not applied.order.is_holding
