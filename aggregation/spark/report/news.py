@@ -107,6 +107,8 @@ class Series:
 def find_news(rows: Rows, days: Sequence[date], period: Period, by: str) -> list[News]:
     """Return the news of a period: the overall change first, then by the change of the cost.
 
+    The overall change is last if a group's change explains it, and has another date.
+
     ``rows`` are those of the section `daily`; ``days`` are all days in the tables.
     """
     known = sorted(day for day in days if day <= period.last)
@@ -128,9 +130,33 @@ def find_news(rows: Rows, days: Sequence[date], period: Period, by: str) -> list
         for each in found
         if each.name is None or each.kind is not None or (each.cluster, each.name) not in explained
     ]
-    found.sort(key=lambda each: (each.name is not None, each.plan != "unplanned", -each.weight))
     rates = {key[0]: each for key, each in series.items() if key[1:] == _ALL_OF_GROUP}
+    blurred = _find_blurred(found, rates)
+    found.sort(
+        key=lambda each: (
+            each is blurred, each.name is not None, each.plan != "unplanned", -each.weight,
+        )
+    )  # fmt: skip
     return [*found, *_comings_and_goings(seen, known, period, rates)]
+
+
+def _find_blurred(found: Sequence[News], rates: Mapping[_Subject | None, Series]) -> News | None:
+    """Return the overall change if groups explain it, whose own changes have other dates.
+
+    Without these groups the sum of all has no change: the noise of the others moved its date.
+    """
+    overall = next((each for each in found if each.name is None), None)
+    if overall is None:
+        return None
+    wanted = overall.what, overall.plan
+    own = [each for each in found if each.name is not None and (each.what, each.plan) == wanted]
+    names = {(each.cluster, each.name) for each in own}
+    others = [each for key, each in rates.items() if key is not None and key not in names]
+    is_dated = any(abs(each.since - overall.since) <= _BEFORE for each in own)
+    if not own or is_dated or not others:
+        return None
+    rest = _sum_groups(others, rates[None].days).change(LEVEL_OF_ALL)
+    return overall if rest is None else None
 
 
 _Key = tuple[_Subject | None, str | None, str]

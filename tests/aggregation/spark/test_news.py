@@ -73,6 +73,18 @@ def test_doubled_rate_is_in_the_title_within_a_week() -> None:
     assert found >= 9
 
 
+def test_change_of_one_group_has_its_own_date_beside_noise_of_the_others() -> None:
+    """The sum of all changes at another group's burst: without the one group it has no change."""
+    found = 0
+    for seed in range(10):
+        rows = fleet(Random(seed), 10, 0.25)
+        rows += [row(day, "g5", times=6, kind="fenced") for day in DAYS[36:39]]
+        rows += [row(day, "g3", times=3) for day in DAYS[45:]]
+        (first, *_) = find_news(rows, DAYS, LAST_WEEKS, "group")
+        found += first.what == "rose" and abs((first.since - DAYS[45]).days) <= 2
+    assert found == 10
+
+
 def test_groups_that_cannot_have_a_change_hide_none() -> None:
     """Each of 60 groups started once: their series have no orders that a test could tell apart."""
     rng = Random(5)
