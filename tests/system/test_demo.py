@@ -26,7 +26,7 @@ def _path_without_java(folder: Path) -> str:
     for place in reversed(os.environ["PATH"].split(os.pathsep)):
         for program in Path(place).glob("*"):
             link = folder / program.name
-            if not program.name.startswith(("java", "jdk")) and not link.exists():
+            if not program.name.startswith(("java", "jdk")) and not os.path.lexists(link):
                 link.symlink_to(program)
     return str(folder)
 
