@@ -65,7 +65,9 @@ observed time is known, and days on which only a group's agents are silent are a
 record. Since 18 a return that no log explains begins a rebalance, a member did not expire before
 its last assignment, a stop begins behind the last return, and an episode whose agent fell silent
 waits a day for its end, whoever else writes. Since 19 a member that is back long after its drop is
-not dropped again, and one without part in the last two rebalances is known.
+not dropped again, and one without part in the last two rebalances is known. Since 20 what a
+rebalance took does not count for a leave right behind it, and a member of KIP-848 that nobody
+missed has expired.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")
