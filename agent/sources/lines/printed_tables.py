@@ -107,7 +107,7 @@ def _write_csv(rows: Iterable[list[str]]) -> bytes:
 
 
 def _write_records(text: str, form: _FieldALine) -> bytes:
-    records: list[dict[str, str]] = [{}]
+    records: list[dict[str, list[str]]] = [{}]
     name = ""
     for line in text.splitlines():
         if form.between.fullmatch(line.strip()) is not None:
@@ -117,11 +117,12 @@ def _write_records(text: str, form: _FieldALine) -> bytes:
             name = field[1]
             if name in records[-1]:
                 records.append({})
-            records[-1][name] = field[2].rstrip(" |" if line.startswith("|") else " ")
+            records[-1][name] = [field[2].rstrip(" |" if line.startswith("|") else " ")]
         elif name and (rest := _CONTINUED.fullmatch(line)) is not None:
-            records[-1][name] += rest[1]
+            records[-1][name].append(rest[1])
     names = list(records[0])
-    return _write_csv([names, *([each.get(name, "") for name in names] for each in records)])
+    rows = (["".join(each.get(name, ())) for name in names] for each in records)
+    return _write_csv([names, *rows])
 
 
 def _write_drawn(text: str) -> bytes:
@@ -134,16 +135,17 @@ def _write_drawn(text: str) -> bytes:
     widths = [len(cell) for cell in _split(head, bar)]
     known = [number for number, name in enumerate(names) if name in MESSAGES]
     message = known[0] if known else widths.index(max(widths))
-    rows: list[list[str]] = []
+    rows: list[tuple[list[str], list[str]]] = []
     for line in lines[place:]:
         cells = _read_row(line, bar, message, len(names))
         if len(cells) != len(names):
             continue
         if rows and not "".join((*cells[:message], *cells[message + 1 :])):  # a text goes on
-            rows[-1][message] += "\n" + cells[message]
+            rows[-1][1].append(cells[message])
         else:
-            rows.append(cells)
-    return _write_csv([names, *rows])
+            rows.append((cells, [cells[message]]))
+    whole = ([*row[:message], "\n".join(text), *row[message + 1 :]] for row, text in rows)
+    return _write_csv([names, *whole])
 
 
 def _find_names(lines: list[str]) -> tuple[str, list[str], int]:
