@@ -341,10 +341,8 @@ class MemberRegistry:
             if process_id is not None:
                 return process_id
         # one of its own: a connection that several members used may end for one of them alone
-        state, origin = (
-            self.state_of(connection),
-            f"{connection.client.host}:{connection.client.port}",
-        )
+        origin = f"{connection.client.host}:{connection.client.port}"
+        state = self.state_of(connection)
         state.added += 1
         return origin if state.added == 1 else f"{origin}+{state.added}"
 

@@ -8,6 +8,7 @@ from agent.runtime import signal_order
 from agent.runtime.signal_order import LOOK_S, STALL_S, SignalOrder
 from agent.sources.base import Emit, Source, SourceHealth, Tick
 from metrics.model.signals import Signal, SignalKind
+from tests.agent.runtime.test_reporter_clocks import Traffic
 from tests.metrics.given import C1, signal
 
 
@@ -65,24 +66,6 @@ class Applied:
             self.order.add(at_time(at))
 
 
-class Wire:
-    """A source that reports each event as it comes."""
-
-    name = kind = "capture"
-
-    def __init__(self) -> None:
-        self.health = SourceHealth()
-
-    async def run(self, emit: Emit, detach: object) -> None:
-        raise NotImplementedError
-
-    def watermark(self, now: float) -> float:
-        return now
-
-    def checkpoint(self) -> dict[str, object]:
-        return {}
-
-
 def at_time(at: float) -> Signal:
     return signal(SignalKind.SEEN, at, C1)
 
@@ -108,7 +91,7 @@ def test_events_of_a_backlog_are_applied_by_their_time() -> None:
     assert applied.ats[4:] == [5.0, 8.0, 9.0]
 
 
-@pytest.mark.parametrize("sources", [[Files()], [Files(is_behind=False), Wire()]])
+@pytest.mark.parametrize("sources", [[Files()], [Files(is_behind=False), Traffic()]])
 def test_without_another_source_of_files_nothing_waits(sources: Sequence[Source]) -> None:
     applied = Applied(*sources)
 
