@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import date, timedelta
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -252,12 +253,14 @@ def main() -> None:
         subprocess.check_call([sys.executable, "-m", "pip", "install", "-q", "duckdb", "polars"])
     if asked.short:
         asked.transitions, asked.groups, asked.days = [20_000], 20, 3
+    peers = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "polars"))
     good = True
     for transitions in map(int, asked.transitions):
         with tempfile.TemporaryDirectory() as folder:
             tables = Path(folder)
             generate(tables / "transitions", transitions, asked.groups, asked.members, asked.days)
-            print(f"{transitions:,} transitions of {asked.groups:,} groups, {asked.days} days")
+            size = f"{transitions:,} transitions of {asked.groups:,} groups, {asked.days} days"
+            print(f"{size}; {peers}")
             good = compare(tables, transitions) and good
             if asked.causes:
                 explain(tables, transitions)
