@@ -122,7 +122,7 @@ class TopicReceiver(PushReceiver):
             batch = list(run)
             # An old record shows that its agent was alive then, not that it is alive now.
             at = now if self.health.up else min(now, batch[-1].at)
-            lines = b"\n".join(record.line.translate(_ONE_LINE) for record in batch)
+            lines = b"\n".join(record.line.translate(_ONE_LINE) or b" " for record in batch)
             new = self.apply_lines(f"{spool}/{partition}/{agent}", lines, at)
             self._ids.clear()  # those of pushes: a topic has no sender that requests them
             taken += [with_spool(record, spool) for record in new]
@@ -137,7 +137,8 @@ class _Named(msgspec.Struct):
 
 _decode_agent = msgspec.json.Decoder(_Named).decode
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
-"""A message is one record, as for ingest; JSON may have ends of lines between its parts."""
+"""A message is one record, as for ingest; JSON may have ends of lines between its parts. One
+without a value is a blank line, and so no record."""
 
 
 def _origin_of(record: TopicRecord) -> tuple[str, int, str]:

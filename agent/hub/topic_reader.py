@@ -6,6 +6,7 @@ Nothing is committed to Kafka and nothing rebalances; librdkafka still requires 
 import threading
 import time
 from collections.abc import Mapping
+from operator import methodcaller
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -33,6 +34,18 @@ _CONSUMER = {
 }
 """Small fetches: no partition runs far ahead of another, so duplicates after a crash arrive while
 the spool still recognises them."""
+
+
+_call_headers = methodcaller("headers")
+"""A plain call may return a list with holes: only a call of a callable checks for the error."""
+
+
+def _read_headers(message: "Message[Any, Any]") -> dict[str, Any]:
+    """Return a message's headers; none, if any producer's key in them is no UTF-8."""
+    try:
+        return dict(_call_headers(message) or ())
+    except SystemError:  # confluent-kafka returns what it has, with an error set
+        return {}
 
 
 class TopicReader:
@@ -142,7 +155,7 @@ class TopicReader:
         if error is not None:
             self._take_error(error, message)
             return None
-        spool = dict(message.headers() or ()).get(SPOOL_HEADER) or b""
+        spool = _read_headers(message).get(SPOOL_HEADER) or b""
         return TopicRecord(
             partition=message.partition() or 0,
             offset=message.offset() or 0,

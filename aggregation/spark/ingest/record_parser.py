@@ -36,6 +36,8 @@ def read_line(line: bytes) -> Row:
         ValueError: the line is no such record; the text is the reason.
 
     """
+    if not line.strip():
+        raise ValueError("empty")
     try:
         line.decode()
         fields = _fields.decode(line)
@@ -85,8 +87,11 @@ def row_of(line: bytes, *, file: str, offset: int, day: date) -> Row | None:
     ``day`` is the day of arrival. It bounds the record's time: one wrong clock must not stretch all
     reports. It is also the day of a line without a time.
     """
-    if not line.strip():
-        return None
+    return read_row(line, file=file, offset=offset, day=day) if line.strip() else None
+
+
+def read_row(line: bytes, *, file: str, offset: int, day: date) -> Row:
+    """Return the row of a line or message as `row_of` does; a blank one is a fault, too."""
     try:
         row = read_line(line)
         _check_clock(row["day"], day)

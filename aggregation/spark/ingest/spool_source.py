@@ -95,7 +95,7 @@ class SpoolSource:
 
     def _rows_of(self, spark: "SparkSession", files: Sequence[SpoolFile]) -> "DataFrame":
         """Turn files into `PARSED` rows."""
-        named = [(file.path, _arrival(file.changed_at)) for file in files]
+        named = [(file.path, find_arrival(file.changed_at)) for file in files]
         frame = spark.createDataFrame(named, "path string, day date")
         read = partial(read_files, schema=to_arrow_schema(PARSED), root=self._root())
         return map_batches(frame, read, PARSED)
@@ -106,8 +106,11 @@ class SpoolSource:
         return _GLOB.split(place, 1)[0].rpartition("/")[0] or "/" if self._is_glob else place
 
 
-def _arrival(changed_at: float) -> date:
-    return arrival(datetime.fromtimestamp(changed_at, UTC).date(), datetime.now(UTC).date())
+def find_arrival(changed_at: float) -> date:
+    """Return the day of a file's last change; file systems have years that Python has not."""
+    now = datetime.now(UTC)
+    changed_on = datetime.fromtimestamp(max(0.0, min(changed_at, now.timestamp())), UTC).date()
+    return arrival(changed_on, now.date())
 
 
 def _place(url: str) -> str:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from aggregation.spark.errors import SparkJobError, SparkSetupError
-from aggregation.spark.ingest.record_parser import arrival, row_of
+from aggregation.spark.ingest.record_parser import arrival, read_row
 from aggregation.spark.ingest.stream import TRIGGER_S, Take
 from aggregation.spark.ingest.topic_identity import KnownTopic, find_topic_id
 from aggregation.spark.session.workers import map_batches
@@ -29,7 +29,7 @@ from aggregation.spark.tables.schema import PARSED
 from aggregation.spark.tables.state_file import read_state, write_state
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -141,9 +141,14 @@ class TopicSource:
                 "value",
                 F.concat_ws("-", "topic", "partition").alias("file"),
                 "offset",
-                F.to_date("timestamp").alias("arrived_on"),
+                F.to_date(_within_time("timestamp")).alias("arrived_on"),
             )
         )
+
+
+def _within_time(column: str) -> "Column":
+    """Return a producer's time from 1970 to now: Python has no years beyond 9999."""
+    return F.greatest(F.least(F.col(column), F.current_timestamp()), F.timestamp_seconds(F.lit(0)))
 
 
 class TopicStream:
@@ -264,11 +269,14 @@ class ReadOffsets:
 
 
 def read_records(records: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Read the records of a partition, for ``mapInArrow``."""
+    """Read the records of a partition, for ``mapInArrow``: each has a row, one of no bytes, too.
+
+    So each offset without a row is one that the topic did not have (`ReadOffsets.count_gone`).
+    """
     today = datetime.now(UTC).date()
     for batch in records:
-        rows = (
-            row_of(line or b"", file=file, offset=offset, day=arrival(day, today))
+        rows = [
+            read_row(line or b"", file=file, offset=offset, day=arrival(day, today))
             for line, file, offset, day in zip(*(c.to_pylist() for c in batch), strict=True)
-        )
-        yield pa.RecordBatch.from_pylist([row for row in rows if row is not None], schema=schema)
+        ]
+        yield pa.RecordBatch.from_pylist(rows, schema=schema)

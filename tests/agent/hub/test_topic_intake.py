@@ -225,9 +225,10 @@ def mutated(dice: random.Random, number: int, others: Sequence[bytes]) -> bytes:
 
 def test_message_that_is_no_record_is_counted(intake: TopicReceiver) -> None:
     odd = TopicRecord(partition=0, offset=1, spool="", line=b"{", at=0.0)
+    empty = [odd._replace(offset=offset, line=b"") for offset in (2, 3, 4)]
 
-    assert taken(intake, message(1, 0), odd, message(2, 2)) == [1, 2]
-    assert (intake.health.unparsed, intake.offsets) == (1, {0: 3})
+    assert taken(intake, message(1, 0), odd, *empty, message(2, 5)) == [1, 2]
+    assert (intake.health.unparsed, intake.offsets) == (4, {0: 6})
 
 
 class Script:

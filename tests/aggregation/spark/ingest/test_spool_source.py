@@ -1,11 +1,12 @@
 """Places of spools: a folder, a tree, a pattern."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from aggregation.spark.errors import SparkSetupError
-from aggregation.spark.ingest.spool_source import SpoolSource
+from aggregation.spark.ingest.spool_source import SpoolSource, find_arrival
 from aggregation.spark.tables.tables import open_tables
 from tests.aggregation.spark.histories import write_lines
 
@@ -39,3 +40,10 @@ def test_hidden_and_other_files_are_none_of_a_spool(tmp_path: Path) -> None:
 def test_tables_at_a_url_are_refused(url: str) -> None:
     with pytest.raises(SparkSetupError, match="is a URL"):
         open_tables(Path(url))
+
+
+@pytest.mark.parametrize("changed_at", [1e12, 1e15, -1e12, float(1 << 62)])
+def test_a_time_that_python_has_not_is_no_time_of_arrival(changed_at: float) -> None:
+    """File systems of 64 bits have them (tmpfs, XFS), and archives bring them."""
+    before = datetime.now(UTC).date()
+    assert before <= find_arrival(changed_at) <= datetime.now(UTC).date()

@@ -59,8 +59,9 @@ def test_records_are_rows_and_what_is_none_has_its_offset() -> None:
         ]
     )
     (rows,) = read_records(iter([batch]), to_arrow_schema(PARSED))
-    good, bad = rows.to_pylist()
+    good, empty, bad = rows.to_pylist()
     assert (good["id"], good["day"], good["fault"]) == (sample.id, date(2025, 11, 24), None)
+    assert (empty["offset"], empty["fault"], empty["text"]) == (8, "empty", "")
     assert (bad["file"], bad["offset"], bad["day"]) == ("t-3", 9, day)
     assert bad["fault"] == "Input data was truncated"
 
