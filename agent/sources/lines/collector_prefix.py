@@ -37,7 +37,7 @@ _THREAD = r"(?![\w.-]{0,64}(?:[Tt]hread|main\b|[Ww]orker|[Pp]ool|[Ee]xecutor|exe
 _AHEAD = (
     _STAMP[:-1] + r"|\d\d[-/.]\d\d[-/.](?:\d\d){1,2},? \d\d?:\d\d:\d\d"
     r"|[A-Z][a-z]{2} \d\d?, \d{4} \d|\d\d?[ -][A-Z][a-z]{2}[ -]\d{4} \d\d:|[IWEF]\d{4} \d\d:"
-    r"|(?:time|ts)=|(?:INFO|WARNING|SEVERE|FINE): )"
+    r"|[A-Z], \[\d{4}-|(?:time|ts)=|(?:INFO|WARNING|SEVERE|FINE): )"
 )
 """Text behind a program's name: a time in one of the layouts, or the second line of
 java.util.logging."""
@@ -151,7 +151,14 @@ _PATTERNS = {
     "grep -n": (r"\d{1,9}[:-](?=\d{4}[-/]\d\d[-/]\d\d[ T]|[\[{]|[IWEF]\d{4} \d\d:)",),
     "fluentd's stdout and file": (
         r"(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: ?[+-]\d\d:?\d\d|Z)?)",
-        rf"[ \t,](?:{_CONTAINER_LOG}|[\w.*/-]{{1,255}}):?[ \t,](?=\{{\")",
+        rf"[ \t,](?:{_CONTAINER_LOG}:?[ \t,]",
+        rf"|(?!{_LEVEL}\W|\d+\W)(?P<route>[\w.*/-]{{1,255}})(?:: |[\t,])",
+        r"|[\w.*/-]{1,255}:?[ \t,])(?=\{\")",
+    ),
+    "fluentd's stdout, of a line": (
+        r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:(?P<nanos>\.\d{9}))? [+-]\d{4}) ",
+        rf"(?!{_LEVEL}\W)(?:{_CONTAINER_LOG}|(?P<route>[\w.*/-]{{1,255}})): ",
+        rf"(?(nanos)(?=\S)|{_AHEAD})",
     ),
     "Fluent Bit's stdout and file": (
         r"(?:\[\d{1,7}\] )?",

@@ -33,6 +33,7 @@ from agent.sources.lines.json_entry import (
     read_pairs,
     read_tabbed,
 )
+from agent.sources.lines.known_prefixes import KnownPrefixes
 from agent.sources.lines.record_fields import read_message
 from agent.sources.lines.timestamps import TimestampReader, parse_epoch
 
@@ -117,6 +118,7 @@ class Unwrapper:
         self._reader = TimestampReader(timezone)
         self.pieces: dict[str, Pieces] = {}
         """Incomplete lines, by stream."""
+        self.known = KnownPrefixes()
 
     def state(self) -> dict[str, Any]:
         """Return the incomplete lines for a checkpoint, in types that JSON can carry."""
@@ -129,7 +131,7 @@ class Unwrapper:
     def unwrap(self, raw: bytes, arrival_at: float) -> list[LogEntry]:
         """Return the entries of one line; none while it is a piece that a later line continues."""
         text = strip_colours(raw.decode("utf-8", "replace").rstrip("\r\n").lstrip(_BYTE_ORDER_MARK))
-        if is_bare(text):
+        if is_bare(text) and not (self.known and self.known.recall(text)):
             return [LogEntry(_name_client(_trim(text)), None)]
         return self._unwrap(_unquote(text), _PLAIN, arrival_at, _PREFIXES)
 
@@ -143,7 +145,7 @@ class Unwrapper:
             at = self._reader.find(cri["time"], arrival_at)
             line, last = text[cri.end() :], cri["tag"] == "F"
             return self._join(cri["stream"], line, prefix, at, arrival_at, last=last)
-        found = match_prefix(text) if left else None
+        found = self.known.match(text) if left else None
         if found is None:
             entries = self._unwrap_behind(text, prefix, arrival_at)
             return entries or [self._plain(read_message(text) or text, prefix, arrival_at)]

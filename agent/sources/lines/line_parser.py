@@ -333,6 +333,7 @@ class LineParser:
         """Return the state after the last complete line, for a checkpoint."""
         above = self._last_line() if self._is_dated_above or not self.counts.events else ""
         record = find_open_record(b"".join(self._before)[-ABOVE_BYTES:])
+        prefixes = self.unwrapper.known.state()
         return {
             **({"above": above} if above else {}),
             "family": self.family,
@@ -342,6 +343,7 @@ class LineParser:
             "manual": self.counts.manual,
             **({"record": record} if record else {}),
             "pieces": self.unwrapper.state(),
+            **({"prefixes": prefixes} if prefixes else {}),
             "shifts": self.shifts.state(),
             **self.streams.state(),
         }
@@ -359,6 +361,7 @@ class LineParser:
             self._before = ("".join(f"{line}\n" for line in record).encode(),)
             self._records.restore(record)
         self.unwrapper.restore(state.get("pieces", {}))
+        self.unwrapper.known.restore(state.get("prefixes", []))
         self.shifts.restore(state.get("shifts", []))
         self._unshown -= self.enabled
         self._choose()

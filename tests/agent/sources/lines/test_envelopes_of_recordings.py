@@ -93,6 +93,20 @@ TEXTS: dict[str, Callable[[datetime, int, str], str]] = {
     "Fluent Bit's stdout": lambda at, n, t: (
         f"[0] kube.pay: [[{at.timestamp():.9f}, {{}}], {ruby({'log': t, **of_pod(PODS[n])})}]"
     ),
+    "fluentd's stdout": lambda at, n, t: (
+        f"{at:%Y-%m-%d %H:%M:%S.%f}000 +0000 app.pay-{n}: " + json.dumps({"log": t})
+    ),
+    "fluentd's stdout, seconds": lambda at, n, t: (
+        f"{at:%Y-%m-%d %H:%M:%S} +0000 app.pay-{n}: " + json.dumps({"message": t})
+    ),
+    "fluentd's tag and a line": lambda at, n, t: (
+        f"{at:%Y-%m-%d %H:%M:%S.%f}000 +0000 app.pay-{n}: {t}"
+    ),
+    "fluentd's tag and a line, ISO": lambda at, n, t: f"{iso(at)} app.pay-{n}: {t}",
+    "concurrently": lambda at, n, t: f"[pay-{n}] {t}",
+    "fluentd's file of a tag": lambda at, n, t: (
+        f"{at:%Y-%m-%dT%H:%M:%S}+00:00\tapp.pay-{n}\t" + json.dumps({"message": t})
+    ),
     "fluentd's file": lambda at, n, t: (
         f"{at:%Y-%m-%dT%H:%M:%S}+00:00\tkube.app\t" + json.dumps({"log": t, **of_pod(PODS[n])})
     ),
