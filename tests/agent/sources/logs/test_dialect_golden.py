@@ -227,6 +227,21 @@ class TestDialectContract:
         assert _shown(own) <= list_codes(dialect, known)
 
 
+@pytest.mark.parametrize("count", range(1, 31))
+def test_restart_before_a_first_subscription_changes_nothing(count: int) -> None:
+    """The first heartbeat of librdkafka's KIP-848 client names its group only behind a subscription
+    that names none: 30 lines hold the first subscriptions of both members."""
+    lines = _log(_GOLDEN / "librdkafka-kip848").splitlines(keepends=True)[:50]
+    before, after = _parser(), _parser()
+
+    found = before.feed(b"".join(lines[:count]), _ARRIVAL_AT)
+    after.restore(json.loads(json.dumps(before.state())))
+    found += after.feed(b"".join(lines[count:]), _ARRIVAL_AT) + after.flush()
+
+    causes = [int(each.status) for each in found if each.kind is SignalKind.RAISE and each.status]
+    assert causes == [2, 1, 2, 1, 10]
+
+
 def test_every_code_of_a_dialect_was_recorded_but_these() -> None:
     """So the table of `dialects` is what clients were seen to print, not what was hoped for."""
     lines = [line for folder in _FOLDERS for line in _parser().lines(_log(folder), _ARRIVAL_AT)]
