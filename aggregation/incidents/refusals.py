@@ -32,7 +32,7 @@ from aggregation.incidents.error_names import name_error
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
 from aggregation.rebalances.failures import AGAIN_S
 from aggregation.rebalances.grouping import GroupRef
-from aggregation.rebalances.segments import MemberRef, is_unexplained, member_of
+from aggregation.rebalances.segments import MemberRef, is_unexplained, member_of, segments
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, parse_time
 from metrics.model.signals import streams_thread
 from metrics.tracking.source_traits import BROKER_SOURCES
@@ -62,7 +62,7 @@ class Refusal(NamedTuple):
     reason: str
     source: str
     seconds: float = 0.0
-    """Length of the episode that it ended."""
+    """Length of the episode that it ended, if that is part of no rebalance."""
     member_id: str | None = None
 
 
@@ -104,13 +104,15 @@ def find_refusals(
         lambda: defaultdict(lambda: _JoinHistory([], [], {}, []))
     )
     refused = [record for record in records if _is_refusal(record)]
-    begun = _starts_of_refused(records, {record.episode for record in refused} - {None})
+    ends = {r.episode for r in refused if r.kind is SampleKind.TRANSITION} - {None}
+    seconds = _measure_refused(records, ends)
     found: dict[GroupRef, list[Refusal]] = defaultdict(list)
     for record in refused:
         at = parse_time(record.ts)
-        seconds = max(0.0, at - begun.get(record.episode or "", at))
+        is_end = record.kind is SampleKind.TRANSITION
+        cost = seconds.get(record.episode or "", 0.0) if is_end else 0.0
         member, reason = member_of(record), record.reason or ""
-        error = Refusal(at, member, reason, record.source, seconds, record.member_id)
+        error = Refusal(at, member, reason, record.source, cost, record.member_id)
         found[GroupRef(record.cluster, record.group)].append(error)
     for group, errors in found.items():
         for error in _drop_second_views(sorted(_drop_nameless(errors), key=_order)):
@@ -223,18 +225,18 @@ def _is_other_view(first: Refusal, second: Refusal) -> bool:
     return is_other and first.source != second.source and bool(second.member.client_id)
 
 
-def _starts_of_refused(
+def _measure_refused(
     records: Sequence[Sample], refused: Collection[str | None]
 ) -> dict[str, float]:
-    """Return the begin of each ``refused`` episode (Unix seconds)."""
-    starts: dict[str, str] = {}
+    """Return the seconds of each ``refused`` episode that are part of no rebalance."""
+    chains: dict[str, list[Sample]] = defaultdict(list)
     for record in records if refused else ():
-        episode = record.episode
-        if episode is None or record.kind is not SampleKind.TRANSITION:
-            continue
-        if episode in refused:
-            starts[episode] = min(record.ts, starts.get(episode, record.ts))
-    return {episode: parse_time(ts) for episode, ts in starts.items()}
+        if record.episode is not None and record.episode in refused:
+            chains[record.episode].append(record)
+    return {
+        episode: sum(s.ended_at - s.started_at for s in segments(chain, 0.0) if s.is_refused)
+        for episode, chain in chains.items()
+    }
 
 
 def _is_refusal(record: Sample) -> bool:

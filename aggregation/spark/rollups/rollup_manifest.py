@@ -37,7 +37,7 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Records in the tables that a final batch does not count."""
 
 
-LAYOUT = 20
+LAYOUT = 21
 """Since 1 there are incidents, planned and unplanned apart; since 2 what no setting saves.
 
 Since 3 a member that several agents see counts once, times of wrong clocks are corrected, and a
@@ -67,7 +67,7 @@ its last assignment, a stop begins behind the last return, and an episode whose 
 waits a day for its end, whoever else writes. Since 19 a member that is back long after its drop is
 not dropped again, and one without part in the last two rebalances is known. Since 20 what a
 rebalance took does not count for a leave right behind it, and a member of KIP-848 that nobody
-missed has expired.
+missed has expired. Since 21 an episode with a failed join costs once.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

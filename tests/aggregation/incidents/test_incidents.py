@@ -1343,6 +1343,23 @@ class TestKinds:
         assert changed.detail["topics"] == [{"topic": "t", "before": 4, "after": 6}]
         assert kinds([failed]) == [(K.JOIN_FAILED, [a.client_id, b.client_id])]
         assert failed.detail == {"errors": 2}
+        # a's 0.5 s are part of the rebalance, as c's are; b's are of no other incident
+        assert changed.cost.member_seconds == pytest.approx(0.9)
+        assert failed.cost.member_seconds == pytest.approx(0.4)
+
+    def test_episode_with_an_error_that_does_not_end_it_costs_once(self) -> None:
+        """KIP-1071: a removed member joins again, its topics do not fit, and its thread ends."""
+        words = "heartbeat answered INCORRECTLY_PARTITIONED_TOPICS: Existing topic t"
+        given = [
+            raised(3, 100.0, A),
+            signal(SignalKind.REFUSE, 100.5, A, reason=words),
+            left(101.0, A, "closed"),
+        ]
+
+        found = incidents(*given)
+
+        assert found[-1].kind is K.JOIN_FAILED
+        assert sum(each.cost.member_seconds for each in found) == pytest.approx(1.0)
 
     @pytest.mark.parametrize("has_joined", [False, True])
     def test_dropped_member_that_joins_and_leaves_before_an_assignment(
