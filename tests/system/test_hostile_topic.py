@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -148,3 +148,24 @@ def test_hub_takes_each_good_record_and_counts_each_other(
     assert {*hub.ids()} - {s.id for s in samples} == {"hostile"}, (
         "a hub corrects its agents' clocks"
     )
+
+
+def test_time_that_spark_cannot_read_is_named_with_its_remedy(
+    cluster: Cluster, samples: Sequence[Sample], tmp_path: Path
+) -> None:
+    """Its source ends with an overflow at such a record, whatever is read of it."""
+    source = f"kafka://{cluster.bootstrap}/samples"
+    take = "ingest", "--from", source, "--tables", tmp_path / "tables", "--once"
+    far = {"value": encode(samples[0]), "timestamp": (1 << 63) - 1}
+    _fill(cluster, samples, [far])
+
+    refused = run(*take)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
+    place = TopicPartition("samples", 0, 2)
+    assert admin.delete_records([place])[place].result().low_watermark == 2
+    again = run(*take)
+
+    assert refused.returncode == 1
+    assert "cannot read the time of a record (samples-0 at offset 1)" in refused.stderr
+    assert again.returncode == 0, again.stderr
+    assert sorted(ids(tmp_path / "tables" / "transitions")) == sorted(s.id for s in samples[1:])

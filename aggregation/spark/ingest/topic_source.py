@@ -7,7 +7,7 @@ recreated topic is an error: Spark would omit all records that were written befo
 
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import msgspec
 import pyarrow as pa
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -24,6 +25,7 @@ from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.ingest.record_parser import arrival, read_row
 from aggregation.spark.ingest.stream import TRIGGER_S, Take
 from aggregation.spark.ingest.topic_identity import KnownTopic, find_topic_id
+from aggregation.spark.ingest.topic_times import OVERFLOW, find_unreadable
 from aggregation.spark.session.workers import map_batches
 from aggregation.spark.tables.schema import PARSED
 from aggregation.spark.tables.state_file import read_state, write_state
@@ -120,7 +122,9 @@ class TopicSource:
             .option("checkpointLocation", str(checkpoint))
         )
         trigger = {"availableNow": True} if once else {"processingTime": f"{TRIGGER_S} seconds"}
-        return TopicStream(writer.trigger(**trigger).start(), self.name, checkpoint, known)
+        unreadable = partial(find_unreadable, spark, self.topic, self._client)
+        query = writer.trigger(**trigger).start()
+        return TopicStream(query, self.name, checkpoint, known, unreadable)
 
     @property
     def _client(self) -> dict[str, str]:
@@ -155,20 +159,32 @@ class TopicStream:
     """A query of Spark's."""
 
     def __init__(
-        self, query: "StreamingQuery", name: str, checkpoint: Path, known: KnownTopic
+        self,
+        query: "StreamingQuery",
+        name: str,
+        checkpoint: Path,
+        known: KnownTopic,
+        find_unreadable: Callable[[], Mapping[str, int]],
     ) -> None:
         """Take a query that runs."""
         self._query, self._name, self._checkpoint = query, name, checkpoint
         self._known, self._checked = known, -1
+        self._find_unreadable = find_unreadable
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for its end; return whether it has ended. Raise the error that ended it.
 
         Raises:
-            SparkJobError: the topic was made again; the next ingest reads it from its start.
+            SparkJobError: the topic was made again; the next ingest reads it from its start. Or
+                it has a record of a time that Spark cannot read.
 
         """
-        has_ended = bool(self._query.awaitTermination(int(timeout_s)))
+        try:
+            has_ended = bool(self._query.awaitTermination(int(timeout_s)))
+        except StreamingQueryException as error:
+            if OVERFLOW in str(error) and (places := self._find_unreadable()):
+                raise _refuse_times(self._name, places) from error
+            raise
         if any(map(is_of_another, self._query.recentProgress)) or self._is_another_now():
             self._query.stop()
             raise _forget(self._name, self._checkpoint)
@@ -194,6 +210,16 @@ class TopicStream:
         """Return how many records the latest batch left; None: there was none."""
         progress = self._query.lastProgress
         return None if progress is None else count_outstanding(progress)
+
+
+def _refuse_times(name: str, places: Mapping[str, int]) -> SparkJobError:
+    """Return the error for records that no query of Spark's passes."""
+    found = ", ".join(f"{place} at offset {offset}" for place, offset in sorted(places.items()))
+    return SparkJobError(
+        f"{name}: Spark cannot read the time of a record ({found}): it is after the year 294246. "
+        "Delete the partition's records up to it with kafka-delete-records, and set the topic's "
+        "message.timestamp.after.max.ms"
+    )
 
 
 def _forget(name: str, checkpoint: Path) -> SparkJobError:
