@@ -23,7 +23,15 @@ from agent.runtime import log_format, pipeline
 from agent.sources.http_events import source as http_events
 from agent.sources.http_events.config import HttpConfig
 from agent.sources.librdkafka_stats import unix_socket
-from agent.sources.lines import envelope, file_reports, line_parser, origin_streams
+from agent.sources.lines import (
+    envelope,
+    file_reports,
+    line_parser,
+    live_documents,
+    log_file,
+    origin_streams,
+    tail,
+)
 from agent.sources.logs import client_interpreter, partition_budget
 from agent.sources.proxy.config import ProxyConfig
 from agent.sources.statistics import interpreter as statistics
@@ -44,7 +52,10 @@ from agent.wire.connection import FrameBudget
 from agent.wire.members import group_decoder
 from agent.wire.proxying import frame_forwarder
 from agent.wire.tcp import reassembly
+from agent.wiring import config_faults
 from agent.wiring.hub import MAX_AGENT_CONNECTIONS
+from aggregation.live import fleet_member
+from aggregation.rebalances import unnumbered_syncs
 from metrics.model import names, partitions, sample
 from metrics.tracking import tracker
 from metrics.tracking.status_track import StatusConfig
@@ -91,6 +102,11 @@ _FIGURES = {
         f"{client_interpreter._CLIENT_LIMIT:,} clients a stream",
         f"{partition_budget.NAMED_MAX:,} partitions of a client",
         f"{origin_streams._MAX_ORIGINS:,} streams in a file",
+        f"one block of {_mib(log_file.LARGE_BLOCK_BYTES)}",
+        f"each {log_file._PIECE_BYTES >> 10} KiB are read at once",
+        f"after {log_file.BLOCK_S * 1000:g} ms of CPU time",
+        f"a step ends after {tail._SLICE_S * 1000:g} ms",
+        f"that are held {_mib(live_documents.HELD_MAX_BYTES)}",
         f"first {file_reports._BLIND_LINES} lines",
         f"first {file_reports._LOGGED_FILES} files",
     ],
@@ -121,6 +137,10 @@ _FIGURES = {
         f"each partition counts as {recent_records._PARTITION_CHARS}",
         f"{partitions.PARTITIONS_MAX:,} partitions in one",
         f"{push_receiver.MAX_SPOOLS:,} spools",
+        f"assignments without a generation of {unnumbered_syncs._MEMBERS_MAX:,} members",
+        f"each by {unnumbered_syncs._AGENTS_MAX} agents",
+        f"of which {unnumbered_syncs._SHARED_MAX} members",
+        f"{fleet_member._MAX_OPEN} of one member",
     ],
     "hub, as an agent sees it": [
         f"a batch of {_mib(push.MAX_BYTES)}",
@@ -151,6 +171,7 @@ _FIGURES = {
         f"{_seconds(broker_connection.MAX_THROTTLE_S)} more at most for a quota",
         f"{broker_pool.MAX_BROKERS:,} brokers and connections",
         f"{log_format.MAX_VALUE_CHARS:,} characters of a value in a log line",
+        f"a response of {broker_connection._LOOP_BYTES >> 10} KiB are processed in threads",
     ],
     "web": [
         f"passwords of {basic_auth._MAX_PASSWORD_BYTES} bytes",
@@ -169,7 +190,10 @@ _FIGURES = {
     ],
     "spool": [f"{_mib(spool._BUFFER_BYTES)} in memory"],
     "checkpoint": [f"a {pipeline._SAVE_SHARE:g}th of the time"],
-    "configuration": [f"{_mib(yaml_loader.MAX_BYTES)} a file"],
+    "configuration": [
+        f"{_mib(yaml_loader.MAX_BYTES)} a file",
+        f"up to {config_faults.MAX_FAULTS})",
+    ],
     "HTTP requests": [
         f"within {_seconds(http_protocol.HEAD_TIMEOUT_S)}",
         f"{rate_limit.BURST} at once",

@@ -25,8 +25,11 @@ LARGE_BLOCK_BYTES = 2 << 20
 """Size of blocks with few lines of a client. Python's own code leaves the
 CPU's cache between two blocks, so few large ones are faster. A block holds the longest line, so
 that reading proceeds even if the agent is restarted after each block."""
-_LEAST_BLOCK_BYTES, _BLOCK_S = 16 << 10, 0.05
+_LEAST_BLOCK_BYTES, BLOCK_S = 16 << 10, 0.05
 """Smallest block, and the CPU time that one may take before the next ones are smaller."""
+_PIECE_BYTES = 256 << 10
+"""Bytes of a block between two looks at the CPU time: a client's lines may follow MiB of others.
+Smaller pieces would take up to three times as long where no line is a client's."""
 _MANY_LINES = 1 << 14
 """Lines of a client are many if there is one in fewer bytes than this."""
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -139,6 +142,14 @@ class OpenLog:
         self._head += data[: _HEAD_BYTES - len(self._head)]
         self.offset += len(data)
         return chunk
+
+    def give_back(self, count: int) -> bool:
+        """Read the last ``count`` bytes again; return False for a packed file: it is read once."""
+        if self._packed:
+            return False
+        self._raw.seek(-count, os.SEEK_CUR)
+        self.offset -= count
+        return True
 
     @property
     def place(self) -> Place:
@@ -257,13 +268,21 @@ def _unpack(file: gzip.GzipFile, left: int) -> bytes:
     return b"".join(pieces)
 
 
+def cut_block(block: Chunk) -> Iterator[Chunk]:
+    """Yield a block in pieces of some `_PIECE_BYTES`, each with whole lines."""
+    data, end = block.data, 0
+    while end < len(data):
+        begin, end = end, data.find(b"\n", end + _PIECE_BYTES) + 1 or len(data)
+        yield Chunk(data[begin:end], block.arrival_at, block.starts_file and not begin)
+
+
 def choose_block_bytes(size: int, lines: int, took_s: float) -> int:
     """Return the size of the next block, by a client's lines in the last one and its CPU time.
 
     Lines in objects, or without times, take up to 0.7 ms each, and the event loop waits.
     """
-    if size and took_s > _BLOCK_S:
-        fitting = int(size * _BLOCK_S / took_s)
+    if size and took_s > BLOCK_S:
+        fitting = int(size * BLOCK_S / took_s)
         return min(BLOCK_BYTES, max(_LEAST_BLOCK_BYTES, fitting))
     return BLOCK_BYTES if lines * _MANY_LINES > size else LARGE_BLOCK_BYTES
 

@@ -169,6 +169,13 @@ class Follower:
         self._idle = len(chunk.data) < self.block_bytes and not self._next
         return chunk
 
+    def give_back(self, count: int) -> bool:
+        """Read the last ``count`` bytes of a block again; return whether the file allows it."""
+        if not self._reading.give_back(count):
+            return False
+        self._idle = False
+        return True
+
     @property
     def is_behind(self) -> bool:
         """Whether bytes were left after the last `read`."""

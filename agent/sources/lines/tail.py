@@ -26,6 +26,7 @@ from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.lines.config import FilesConfig, ReadFrom
 from agent.sources.lines.file_reports import FileReports, describe_unfollowed
 from agent.sources.lines.log_file import (
+    BLOCK_S,
     LARGE_BLOCK_BYTES,
     NOTHING,
     UTF_16,
@@ -34,6 +35,7 @@ from agent.sources.lines.log_file import (
     OpenLog,
     Place,
     choose_block_bytes,
+    cut_block,
 )
 from agent.sources.lines.open_tails import OpenTails
 from agent.sources.lines.origin_streams import name_stream
@@ -387,8 +389,7 @@ class FileTail:
         if chunk is not None:
             self._busy[tail.stream] = tail
             tail.read_at = now
-            self._observe_clock(tail, chunk, now)
-            self._feed(tail, chunk, emit)
+            self._feed_block(tail, chunk, now, emit)
             self._open.note_half(tail)
         tail.idle_at = None if tail.is_behind else now
         return chunk is not None
@@ -421,7 +422,26 @@ class FileTail:
             _log.warning("log_in_another_zone", extra={**extra, "hint": hint})
             self._count(Counter(["zone"]))
 
-    def _feed(self, tail: StreamTail, chunk: Chunk, emit: Emit) -> None:
+    def _feed_block(self, tail: StreamTail, block: Chunk, now: float, emit: Emit) -> None:
+        """Read a block, or its first pieces if they take long: the rest is read again later."""
+        size, lines, took_s = 0, 0, 0.0
+        for piece in cut_block(block):
+            self._observe_clock(tail, piece, now)
+            size += len(piece.data)
+            left = len(block.data) - size
+            piece_lines, piece_s = self._feed(tail, piece, emit, behind=tail.is_behind or left > 0)
+            lines, took_s = lines + piece_lines, took_s + piece_s
+            if left and took_s > BLOCK_S and tail.follower.give_back(left):
+                tail.is_behind = True
+                break
+        tail.is_within_line = size < LARGE_BLOCK_BYTES and b"\n" not in block.data
+        block_bytes = choose_block_bytes(size, lines, took_s)
+        tail.follower.block_bytes = LARGE_BLOCK_BYTES if tail.is_within_line else block_bytes
+
+    def _feed(
+        self, tail: StreamTail, chunk: Chunk, emit: Emit, *, behind: bool
+    ) -> tuple[int, float]:
+        """Return the number of a client's lines, and the CPU time of these and their signals."""
         parser, counts = tail.parser, tail.parser.counts
         unread, long, evicted = counts.unread, counts.long, parser.eviction_count
         lines = counts.lines
@@ -436,7 +456,6 @@ class FileTail:
             signals = parser.feed(b"\n", chunk.arrival_at)
         began_at = time.thread_time()
         signals += parser.feed(chunk.data, chunk.arrival_at)
-        took_s = time.thread_time() - began_at
         self.health.read_bytes += len(chunk.data)
         self.health.unparsed += counts.unread - unread
         if counts.long != long:
@@ -444,14 +463,11 @@ class FileTail:
         if parser.eviction_count != evicted:
             self._count(Counter(member_evicted=parser.eviction_count - evicted))
         size, lines = len(chunk.data), counts.lines - lines
-        behind = tail.is_behind
-        tail.is_within_line = size < LARGE_BLOCK_BYTES and b"\n" not in chunk.data
-        block_bytes = choose_block_bytes(size, lines, took_s)
-        tail.follower.block_bytes = LARGE_BLOCK_BYTES if tail.is_within_line else block_bytes
         if counts.manual:
             self._reports.report_manual(tail.stream)
         self._reports.report_read(tail.stream, size, lines, signals, behind=behind)
         self._emit(signals, emit)
+        return lines, time.thread_time() - began_at
 
     def _settle(self, tail: StreamTail, now: float, emit: Emit) -> None:
         """Read what a parser holds of a document, once nothing is added to the file."""

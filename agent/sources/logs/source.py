@@ -79,8 +79,8 @@ class LogSource(FileTail):
         )
         self._reports.describe = describe_consumer
 
-    def _feed(self, tail: StreamTail, chunk: Chunk, emit: Emit) -> None:
-        super()._feed(tail, chunk, emit)
+    def _feed_block(self, tail: StreamTail, block: Chunk, now: float, emit: Emit) -> None:
+        super()._feed_block(tail, block, now, emit)
         new, self._forgotten = self._budget.forgotten - self._forgotten, self._budget.forgotten
         self._count(Counter(partitions_forgotten=new))
 

@@ -760,6 +760,26 @@ def test_a_long_read_is_not_followed_by_a_long_pause(
     asyncio.run(scenario())
 
 
+def test_lines_of_a_client_after_megabytes_of_prose_are_read_in_several_steps(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two MiB of them in one step would stop the event loop for a second or two."""
+    bench.path.write_bytes(b"nothing of a client\n" * 300_000)
+    bench.read()
+    cpu_s = itertools.count(0.0, 0.06)
+    monkeypatch.setattr(time, "thread_time", lambda: next(cpu_s))
+    numbers = range(1, 9_001)
+    bench.append(lines(*numbers))
+
+    steps = list[int]()
+    while bench.source.step(bench.emit, bench.detach):
+        steps.append(len(bench.signals) - sum(steps))
+
+    piece = BLOCK_BYTES // len(line(1)) + 1
+    assert [round(signal.at - START_AT) for signal in bench.signals] == list(numbers)
+    assert max(steps) <= piece + 1
+
+
 def test_no_paths_is_the_operators_error() -> None:
     with pytest.raises(ConfigError, match="paths: found none"):
         LogConfig(paths=())
