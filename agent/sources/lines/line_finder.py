@@ -7,6 +7,7 @@ has a wheel of it. Without it, each expression needs a separate pass. So once a 
 family of dialects, only the expressions of that family are searched.
 """
 
+import re
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Protocol
@@ -26,6 +27,12 @@ _SAMPLE_BYTES = 4_096
 """First bytes of a block that show such a layout."""
 _AHEAD_BYTES = 4_096
 """Bytes in one search for an expression, after one of its marks was found."""
+_PIECE_MIN_BYTES = 4_096
+"""Runtimes cut lines at 16 KiB, and at no less than this."""
+_CRI_PIECE = re.compile(rb"T\S{8,32} std(?:out|err) P(?::\S{0,64})? ")
+_LOG, _STREAM, _WHOLE = b'"log":"', b'","stream":"', b'\\n","stream":"'
+_EDGE_BYTES = 1_024
+"""Begin and end of a long line, which show a runtime's format."""
 
 
 class LineFinder(Protocol):
@@ -137,7 +144,7 @@ class MarkFinder:
         mark, quiet_to = self._found[number][0], self._quiet_to
         if quiet_to[mark] < start:
             quiet_to[mark] = self._search_ahead(self._headed[mark], start)
-        if quiet_to[mark] < end:
+        if quiet_to[mark] < end or _is_piece(self._block, start, end):
             return start, end, self._choose_by(number, start, end), None
         self._note_unread(number, start, end)
         return None
@@ -146,7 +153,8 @@ class MarkFinder:
         """Return a line with a mark that may be a part of others' lines, if it is a client's."""
         matchers = self._choose_by(number, start, end)
         # a mark is a bit of a client's line, and may be a part of others
-        if any(self._is_at(each, start, end) for each in matchers):
+        is_found = any(self._is_at(each, start, end) for each in matchers)
+        if is_found or _is_piece(self._block, start, end):
             return start, end, matchers, None
         self._quiet_to[self._found[number][0]] = end  # a line may hold a mark thousands of times
         self._note_unread(number, start, end)
@@ -195,6 +203,20 @@ class MarkFinder:
                 at = ahead[matcher] = limit if match is None else match.start()
             first = at if at < first else first  # noqa: FURB136 - min() takes five times as long
         return first
+
+
+def _is_piece(block: bytes, start: int, end: int) -> bool:
+    """Return whether a line is a piece that CRI's or Docker's next line continues.
+
+    The text that an expression needs may be in that one.
+    """
+    if end - start < _PIECE_MIN_BYTES:
+        return False
+    if _CRI_PIECE.search(block, start, start + _EDGE_BYTES) is not None:
+        return True
+    has_log = block.find(_LOG, start, start + _EDGE_BYTES) >= 0
+    is_cut = block.find(_WHOLE, end - _EDGE_BYTES, end) < 0
+    return has_log and is_cut and block.find(_STREAM, end - _EDGE_BYTES, end) >= 0
 
 
 def _has_loose_texts(block: bytes) -> bool:

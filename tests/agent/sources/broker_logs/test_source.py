@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -630,6 +630,52 @@ def test_members_that_did_not_rejoin_in_time_are_out(broker: Broker, words: str)
         ("fail", "m2", 0),
         ("sync", "m3", 0),
     ]
+
+
+def test_list_of_removed_members_that_a_limit_cuts_shows_its_whole_names(broker: Broker) -> None:
+    """rsyslog keeps 8 KiB of a line; the last name of the list may be a part of one."""
+    ids = [f"m{n}-{_UUID.format(n)}" for n in (1, 2, 3)]
+    for member_id in ids:
+        broker.joins(member_id)
+    broker.settles(ids[2], 3)
+
+    got = broker.prints(
+        f"Group g removed dynamic members who haven't joined: Set({', '.join(ids)[:-9]}"
+    )
+
+    assert _got(got) == [("raise", "m1", 3), ("raise", "m2", 3)]
+
+
+def _cri(line: str) -> list[str]:
+    time = "2026-11-21T06:00:09.000000000Z"
+    return [f"{time} stdout P {line[:16_384]}", f"{time} stdout F {line[16_384:]}"]
+
+
+def _docker(line: str) -> list[str]:
+    rest = {"stream": "stdout", "time": "2026-11-21T06:00:09.000000000Z"}
+    parts = line[:16_384], f"{line[16_384:]}\n"
+    return [json.dumps({"log": part, **rest}, separators=(",", ":")) for part in parts]
+
+
+@pytest.mark.parametrize("prefix", ["", "kafka-1  | ", "[pod/kafka-0/kafka] "])
+@pytest.mark.parametrize("cut", [_cri, _docker])
+def test_line_that_a_runtime_cuts_before_its_end_is_read_as_a_whole(
+    broker: Broker, cut: Callable[[str], list[str]], prefix: str
+) -> None:
+    topic = "MKg2-6bHTUmHiLxl-SD4Hg"
+    assigned = ", ".join(f"{topic}-{partition}" for partition in range(1_000))
+    line = (
+        "[2026-11-21 06:00:09,000] INFO [GroupCoordinator id=1 topic=__consumer_offsets "
+        "partition=2] [GroupId g][MemberId m-1] Member m-1 new assignment state: epoch=2, "
+        f"previousEpoch=1, state=STABLE, assignedPartitions=[{assigned}]. "
+        "(org.apache.kafka.coordinator.group.GroupMetadataManager)"
+    )
+    whole = Broker().parser.feed(f"{line}\n".encode(), _ARRIVAL_AT)
+    assert whole
+
+    pieces = "".join(f"{prefix}{piece}\n" for piece in cut(line))
+
+    assert _got(broker.parser.feed(pieces.encode(), _ARRIVAL_AT)) == _got(whole)
 
 
 def test_a_member_is_the_same_in_the_log_of_the_next_coordinator(broker: Broker) -> None:
