@@ -111,14 +111,18 @@ class CoordinatorInterpreter:
         name = event.captures.get("group")
         if name is None:
             return []
+        broker = event.captures.get("broker", "")
+        has_moved = self._has_moved(name, broker)
         if event.rule.action is Action.IGNORE:  # another broker's log goes on with the group
-            self.table.unload(name, self)
+            if not has_moved:
+                self.table.unload(name, self)
             return []
-        is_new_here = self.table.has_other_owner(name, self)
-        if not self.table.claim(name, self):
+        is_new_here = has_moved or self.table.has_other_owner(name, self)
+        if not self.table.claim(name, self) and not has_moved:
             self._forget(name)
             self.table.claim(name, self)
         group = self._group(name, event)
+        group.broker = broker or group.broker
         if is_new_here and group.group_type == CLASSIC:
             group.remove_unfinished()
         known = len(group.parties)
@@ -127,6 +131,14 @@ class CoordinatorInterpreter:
         while self._known > _PARTY_LIMIT and len(self.groups) > 1:
             self._evict()
         return out
+
+    def _has_moved(self, name: str, broker: str) -> bool:
+        """Return whether another broker reported on a group last, by the ids in the lines.
+
+        One log holds the lines of several brokers where a collector merges them.
+        """
+        group = self.groups.get(name)
+        return group is not None and "" not in {broker, group.broker} and group.broker != broker
 
     def _refuse(self, event: LogEvent, at: float) -> list[Signal]:
         """Report a process that another one keeps out, or has replaced; the group stays as it is.

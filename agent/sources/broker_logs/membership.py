@@ -63,6 +63,8 @@ class CoordinatorGroup:
     """Topics that they were matched against."""
     scan_news: str = ""
     """How the last match differed; empty after a target assignment."""
+    broker: str = ""
+    """Id of the broker that reported on it last: one log may hold several brokers' lines."""
 
     def resolve(
         self, member_id: str, seen: Mapping[str, str], *, goes: bool = False

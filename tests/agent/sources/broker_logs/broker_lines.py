@@ -16,6 +16,7 @@ class Broker:
         self.view = CoordinatorInterpreter(on_departure=lambda stream, _: self.gone.append(stream))
         self.parser = LineParser(create_broker_dialects(), self.view, "UTC")
         self.seconds = 0
+        self.broker_id = 1
 
     def prints(self, *texts: str) -> list[Signal]:
         return [signal for text in texts for signal in self._print(text)]
@@ -24,8 +25,8 @@ class Broker:
         self.seconds += 1
         minutes, seconds = divmod(self.seconds, 60)
         stamp = f"[2026-11-21 06:{minutes:02}:{seconds:02},000] INFO"
-        line = f"{stamp} [GroupCoordinator id=1 topic=__consumer_offsets partition=2] {text}\n"
-        return self.parser.feed(line.encode(), _ARRIVAL_AT)
+        head = f"[GroupCoordinator id={self.broker_id} topic=__consumer_offsets partition=2]"
+        return self.parser.feed(f"{stamp} {head} {text}\n".encode(), _ARRIVAL_AT)
 
     def joins(self, member_id: str) -> list[Signal]:
         return self.prints(

@@ -678,6 +678,46 @@ def test_line_that_a_runtime_cuts_before_its_end_is_read_as_a_whole(
     assert _got(broker.parser.feed(pieces.encode(), _ARRIVAL_AT)) == _got(whole)
 
 
+@pytest.mark.parametrize("is_unloaded", ["", "before", "after"])
+def test_group_that_moves_between_brokers_of_one_log_keeps_its_members(
+    broker: Broker, is_unloaded: str
+) -> None:
+    """`kubectl logs -l`, compose and exports merge the logs of all brokers."""
+    ids = [f"m{n}-{_UUID.format(n)}" for n in (1, 2, 3, 4)]
+    unloaded = "Unloading group metadata for g with generation 2."
+    for member_id in ids[:2]:
+        broker.joins(member_id)
+    broker.settles(ids[0], 2)
+    broker.joins(ids[2])  # m3; its broker dies
+    if is_unloaded == "before":
+        broker.prints(unloaded)
+
+    broker.broker_id = 2
+    broker.prints("Loaded classic group g with 2 members.")
+    broker.joins(ids[3].replace("m4", "m3"))
+    if is_unloaded == "after":
+        broker.broker_id = 1
+        broker.prints(unloaded)
+        broker.broker_id = 2
+
+    assert sorted(_got(broker.settles(ids[0], 3))) == [
+        ("sync", "m1", 0),
+        ("sync", "m2", 0),
+        ("sync", "m3", 0),
+    ]
+    left = _got(broker.leaves(ids[1], "the consumer is being closed"))
+    assert left[0] == ("leave", "m2", 0)
+
+
+def test_group_that_returns_to_the_broker_that_unloaded_it_is_read_anew(broker: Broker) -> None:
+    ids = [f"m{n}-{_UUID.format(n)}" for n in (1, 2)]
+    broker.joins(ids[0])
+    broker.settles(ids[0], 1)
+    broker.prints("Unloading group metadata for g with generation 2.")
+
+    assert _got(broker.joins(ids[1])) == [("raise", "m2", 2)]
+
+
 def test_a_member_is_the_same_in_the_log_of_the_next_coordinator(broker: Broker) -> None:
     member_id, other = f"m1-{_UUID.format(1)}", Broker()
     before = broker.joins(member_id)[0].member
