@@ -116,7 +116,8 @@ class _Form:
     def __init__(self, core: str, rest: str = _NEVER) -> None:
         self._core, self._rest = core, rest
         self.has_year = "<year>" in core or "<first>" in core or "<epoch>" in core
-        self.has_day = "<day>" in core or "<first>" in core
+        is_numbers = "<one>" in core and not self.has_year
+        self.has_day = "<day>" in core or "<first>" in core or is_numbers
         self.is_dated = self.has_year and self.has_day and "<second>" in core
 
     @cached_property
@@ -147,7 +148,9 @@ _NO_TAIL = r"(?P<tail>)"
 SECONDS = re.compile(rb"(?:[0-5]\d|60)[.,]\d+")
 _DIGIT = re.compile(r"\d", re.ASCII)
 _TIME = re.compile(
-    r"\d:\d\d(?::\d\d|\s?[AP]M)|\d{8}(?:T|\d\d)|\d[分분]|\d\d([-.])\d\d\1\d\d(?!\d)", re.ASCII
+    r"\d:\d\d(?::\d\d|\s?[AP]M)|\d{8}(?:T|\d\d)|\d[分분]|\d\d([-.])\d\d\1\d\d(?!\d)"
+    r"|\d\d \d\d:\d\d [A-Z+-]",
+    re.ASCII,
 )
 """A part of every form; a line without it needs no form."""
 _EPOCH = _Form(  # it has no minutes, so no rest
@@ -235,6 +238,16 @@ _FORMS = (
     # Apache's error log, whose year stands behind the time
     _form(rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) {_MONTH} (?P<day>[ \d]\d) {_CLOCK}", has_rest=False),
     _form(rf"[IWEF](?P<month>\d\d)(?P<day>\d\d) {_CLOCK}", tail=_NO_TAIL),  # klog
+    # day and month without a year, in the order of Europe, or in one that is not known
+    _form(rf"(?P<day>\d\d?)[ -]{_MONTH},? {_CLOCK}", tail=_NO_TAIL),
+    _form(rf"(?P<day>[0-3]\d)\.(?P<month>[01]\d)\.?,? {_CLOCK}", tail=_NO_TAIL),
+    _form(rf"(?P<day>1[3-9]|2\d|3[01])-(?P<month>[01]\d) {_CLOCK}", tail=_NO_TAIL),
+    _form(rf"(?P<one>\d\d)/(?P<two>\d\d),? {_CLOCK}", tail=rf"(?P<tail>{_HALF})?"),
+    # RFC 822 without seconds, as pterm prints it
+    _Form(
+        rf"(?P<key>(?P<day>\d\d) {_MONTH} (?P<year>\d\d) {_CLOCK})"
+        r"(?P<second>)(?P<fraction>)(?P<tail> (?:[A-Z]{3,5}|[+-]\d{4}))(?!\w)"
+    ),
     # stern --timestamps=short, log15
     _form(rf"(?P<month>[01]\d)-(?P<day>[0-3]\d)[ |]{_CLOCK}", tail=_NO_TAIL),
     _form(_CLOCK, tail=rf"(?P<tail>{_HALF})?"),  # Logback's default
@@ -435,8 +448,10 @@ class TimestampReader:
         day_first = self._day_first
         if day_first is None:  # either may be a month
             today = datetime.fromtimestamp(arrival_at + _DAY_S, self._zone).date()
-            earlier, later = sorted((date(year, second, first), date(year, first, second)))
-            day_first = (later if later <= today else earlier).day == first
+            some = year or today.year  # without a year it is the last such day
+            earlier, later = sorted((date(some, second, first), date(some, first, second)))
+            is_later = later <= today or (not year and earlier > today)
+            day_first = (later if is_later else earlier).day == first
         return (first, second) if day_first else (second, first)
 
     def _by_year(self, month: int, first: str, last: str, arrival_at: float) -> tuple[int, int]:

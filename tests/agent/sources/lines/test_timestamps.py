@@ -30,6 +30,14 @@ FORMS = [
     ("2026-11-21 06:33:44 [Worker/main] x", 0.0),
     ("2026-11-21 06:33:44:209 x", 0.209),
     ("2026/11/21 06:33:44.000209 x", 0.000209),
+    ("21/11 06:33:44.209 INFO x", 0.209),
+    ("11/21 06:33:44 INFO x", 0.0),
+    ("[21/11 06:33:44] x", 0.0),
+    ("21.11. 06:33:44,209 INFO x", 0.209),
+    ("21.11 06:33:44 x", 0.0),
+    ("21-11 06:33:44.209 x", 0.209),
+    ("21 Nov 06:33:44.209 INFO x", 0.209),
+    ("21 Nov, 06:33:44 x", 0.0),
     ("INFO[11-21|06:33:44] x", 0.0),
     ("INFO[11-21|06:33:44.209] x", 0.209),
     ("6:33:44 AM INFO x", 0.0),
@@ -288,6 +296,44 @@ def test_clock_of_go_has_minutes_alone(line: str, hour: int) -> None:
     wanted = datetime(2026, 11, 21, hour, 33, tzinfo=UTC).timestamp()
 
     assert TimestampReader("UTC").find(line, arrival_at) == wanted
+
+
+@pytest.mark.parametrize("zone", ["UTC", "+0000", "GMT"])
+def test_rfc_822_without_seconds_has_its_minute(zone: str) -> None:
+    reader = TimestampReader("Europe/Berlin")
+
+    found = reader.find(f"21 Nov 26 06:33 {zone} INFO  x", ARRIVAL_AT)
+
+    assert found == SECOND_AT - 44
+
+
+@pytest.mark.parametrize(
+    ("text", "arrival", "wanted"),
+    [
+        ("04/01", (2027, 1, 5), (2027, 1, 4)),
+        ("12/11", (2027, 1, 5), (2026, 12, 11)),
+        ("11/12", (2026, 12, 20), (2026, 12, 11)),
+        ("11/12", (2026, 11, 20), (2026, 11, 12)),
+        ("31/12", (2027, 1, 1), (2026, 12, 31)),
+    ],
+)
+def test_day_and_month_without_a_year_are_the_last_such_day(
+    text: str, arrival: tuple[int, int, int], wanted: tuple[int, int, int]
+) -> None:
+    at = datetime(*arrival, 12, tzinfo=UTC).timestamp()
+
+    found = TimestampReader("UTC").find(f"{text} 06:33:44 x", at)
+
+    assert found == datetime(*wanted, 6, 33, 44, tzinfo=UTC).timestamp()
+
+
+def test_a_day_that_is_known_decides_the_order_of_the_others() -> None:
+    reader = TimestampReader("UTC")
+    reader.find("21/11 06:33:44 x", ARRIVAL_AT)
+
+    found = reader.find("10/11 06:33:44 x", ARRIVAL_AT)
+
+    assert found == datetime(2026, 11, 10, 6, 33, 44, tzinfo=UTC).timestamp()
 
 
 @pytest.mark.parametrize("value", [1795242824.5, 1795242824500, 1795242824500e3, 1795242824500e6])
