@@ -54,6 +54,7 @@ _GROUP_LIMIT = 20_000
 """Groups remembered of one log; the longest silent goes first."""
 _PARTY_LIMIT = 20_000
 """Members remembered of one log, in all groups: a removed one waits for its group's next round."""
+_BROKERS_MAX = 64
 _TELLS_ENDS = {"share", "streams"}
 """Group types with assignment states of members in every log."""
 _ASSIGNED_IN = re.compile(r"@\d+")
@@ -95,6 +96,8 @@ class CoordinatorInterpreter:
     """Members that were forgotten because there were too many, or too many groups."""
     has_shown: bool = False
     """Whether a line of this log has named a member."""
+    brokers: set[str] = field(default_factory=set)
+    """Ids of the brokers that the lines name, `_BROKERS_MAX` at most."""
     _known: int = 0
     """Members in all groups."""
 
@@ -133,10 +136,12 @@ class CoordinatorInterpreter:
         return out
 
     def _has_moved(self, name: str, broker: str) -> bool:
-        """Return whether another broker reported on a group last, by the ids in the lines.
+        """Note a broker's id; return whether another one reported on a group last.
 
         One log holds the lines of several brokers where a collector merges them.
         """
+        if broker and len(self.brokers) < _BROKERS_MAX:
+            self.brokers.add(broker)
         group = self.groups.get(name)
         return group is not None and "" not in {broker, group.broker} and group.broker != broker
 

@@ -2,12 +2,16 @@
 
 import heapq
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 from agent.sources.base import TICK_S, Tick
 from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpreter
 from agent.sources.broker_logs.membership import GroupTable
 from agent.sources.broker_logs.source import create_broker_dialects
+from agent.sources.lines.envelope import Unwrapper
 from agent.sources.lines.line_faults import (
     describe_bytes,
     find_archive_faults,
@@ -49,35 +53,117 @@ _MARKS = (
 _FINDERS = tuple((re.compile(mark), text) for mark, text in _MARKS)
 
 
+_PARTS_MAX = 16
+"""Brokers whose lines stand one after the other in a file; each is a pass over it."""
+_HEAD_LINES = 200
+"""First lines that show whether a collector has written names."""
+_HEAD_BYTES = 1 << 16
+_STEP_BACK_S = 5.0
+"""Merged lines are less out of order than this."""
+
+
+class _Part(NamedTuple):
+    """The lines of one broker in a recording, with a parser of their own."""
+
+    recording: Recording
+    parser: LineParser
+    origin: str | None = None
+    """Name of the stream within the file; None: all lines."""
+    is_first: bool = True
+    """Whether it reports what the recording lacks."""
+
+
 def line_parsers(paths: Sequence[str], options: ReplayOptions) -> dict[Recording, LineParser]:
     """Create a parser for each log."""
-    dialects, table = create_broker_dialects(), GroupTable()
-    return {
-        recording: LineParser(
-            dialects, CoordinatorInterpreter(options.cluster, table=table), options.timezone
-        )
-        for recording in recordings(paths)
-    }
+    table = GroupTable()
+    return {recording: _create_parser(options, table) for recording in recordings(paths)}
 
 
 def read(paths: Sequence[str], options: ReplayOptions) -> list[ReplayStream]:
     """Return the signals of the logs; those of several brokers are read together, by time."""
     parsers = line_parsers(paths, options)
-    if len(parsers) > 1:
-        return [_read_together(parsers, options)]
+    parts = [
+        part
+        for recording, parser in parsers.items()
+        for part in _list_parts(recording, parser, options)
+    ]
+    if len(parts) > 1:
+        return [_read_together(parts, options)]
     return [
         read_log(recording, parser, options, _diagnose) for recording, parser in parsers.items()
     ]
 
 
-def _read_together(
-    parsers: dict[Recording, LineParser], options: ReplayOptions
-) -> Iterator[Signal | Tick]:
+def _create_parser(
+    options: ReplayOptions, table: GroupTable, *, has_origins: bool = False
+) -> LineParser:
+    def create(_origin: str, _host: str) -> CoordinatorInterpreter:
+        return CoordinatorInterpreter(options.cluster)
+
+    interpreter = CoordinatorInterpreter(options.cluster, table=table)
+    dialects = create_broker_dialects()
+    return LineParser(dialects, interpreter, options.timezone, create if has_origins else None)
+
+
+def _list_parts(
+    recording: Recording, parser: LineParser, options: ReplayOptions
+) -> Iterator[_Part]:
+    """Yield a recording, or each broker's part of it, if these stand one after the other.
+
+    `kubectl logs -l` without ``-f`` writes the whole log of each pod. A pipe is read only once.
+    """
+    origins = _find_origins(recording, options)
+    if not 1 < len(origins) <= _PARTS_MAX or not isinstance(
+        parser.interpreter, CoordinatorInterpreter
+    ):
+        yield _Part(recording, parser)
+        return
+    for number, origin in enumerate(origins):
+        own = _create_parser(options, parser.interpreter.table, has_origins=True)
+        yield _Part(recording, own, origin, is_first=not number)
+
+
+def _find_origins(recording: Recording, options: ReplayOptions) -> list[str]:
+    """Return the origins of a recording that is not in the order of time, the most frequent first.
+
+    A log without names at its begin costs no pass.
+    """
+    quiet = _silence(options)
+    if recording.is_pipe or not _has_names(recording, quiet):
+        return []
+    counts, latest_at, is_ordered = Counter[str](), 0.0, True
+    parser = _create_parser(options, GroupTable(), has_origins=True)
+    for line in read_events(recording, parser, quiet, _diagnose):
+        if line.event is not None:
+            counts[line.origin] += 1
+            is_ordered = is_ordered and line.at > latest_at - _STEP_BACK_S
+            latest_at = max(latest_at, line.at)
+    return [] if is_ordered else [origin for origin, _ in counts.most_common()]
+
+
+def _has_names(recording: Recording, options: ReplayOptions) -> bool:
+    unwrapper = Unwrapper(options.timezone)
+    blocks = recording.blocks(options.on_unreadable, options.timezone)
+    block, arrival_at = next(blocks, (b"", 0.0))
+    lines = block[:_HEAD_BYTES].split(b"\n", _HEAD_LINES)[:_HEAD_LINES]
+    return any(entry.origin for line in lines for entry in unwrapper.unwrap(line, arrival_at))
+
+
+def _silence(options: ReplayOptions) -> ReplayOptions:
+    """Return options without reports, for a further pass over a recording."""
+    return replace(
+        options,
+        on_unreadable=lambda _error: None,
+        on_note=lambda _note: None,
+        on_progress=lambda _stream, _size: None,
+    )
+
+
+def _read_together(parts: Sequence[_Part], options: ReplayOptions) -> Iterator[Signal | Tick]:
     """Yield the signals of several brokers' logs: groups move from one to another."""
     ticked_at = 0.0
     for line, parser in heapq.merge(
-        *(_read_lines(recording, parser, options) for recording, parser in parsers.items()),
-        key=lambda pair: pair[0].at,
+        *(_read_lines(part, options) for part in parts), key=lambda pair: pair[0].at
     ):
         if line.event is not None:
             yield from parser.interpreter.take(line.event, line.at)
@@ -86,11 +172,11 @@ def _read_together(
             yield Tick(ticked_at)
 
 
-def _read_lines(
-    recording: Recording, parser: LineParser, options: ReplayOptions
-) -> Iterator[tuple[ParsedLine, LineParser]]:
-    for line in read_events(recording, parser, options, _diagnose):
-        yield line, parser
+def _read_lines(part: _Part, options: ReplayOptions) -> Iterator[tuple[ParsedLine, LineParser]]:
+    chosen = options if part.is_first else _silence(options)
+    for line in read_events(part.recording, part.parser, chosen, _diagnose):
+        if part.origin is None or line.event is None or line.origin == part.origin:
+            yield line, part.parser
 
 
 def _diagnose(sample: bytes, parser: LineParser) -> Iterator[str]:
@@ -103,11 +189,25 @@ def _diagnose(sample: bytes, parser: LineParser) -> Iterator[str]:
             f"{parser.counts.events} lines of a group coordinator were read, and no member came of "
             "them: none names one"
         )
-    yield from find_time_faults(parser.counts)
+    yield from _find_order_faults(parser) or find_time_faults(parser.counts)
     yield from find_width_faults(sample)
     yield from find_archive_faults(sample)
     if _FENCED.search(sample):
         yield "a static member was fenced: two clients have the same group.instance.id"
+
+
+def _find_order_faults(parser: LineParser) -> list[str]:
+    reading = parser.interpreter
+    brokers = len(reading.brokers) if isinstance(reading, CoordinatorInterpreter) else 0
+    back_s = parser.counts.ran_back_s
+    if brokers < 2 or back_s < _STEP_BACK_S or parser.counts.untimed:
+        return []
+    return [
+        (
+            f"the lines of {brokers} brokers stand one after the other, and times run back by up "
+            f"to {back_s:.0f} s: put each broker's into a file of its own"
+        )
+    ]
 
 
 def _describe(sample: bytes) -> str:

@@ -26,7 +26,10 @@ class Broker:
         minutes, seconds = divmod(self.seconds, 60)
         stamp = f"[2026-11-21 06:{minutes:02}:{seconds:02},000] INFO"
         head = f"[GroupCoordinator id={self.broker_id} topic=__consumer_offsets partition=2]"
-        return self.parser.feed(f"{stamp} {head} {text}\n".encode(), _ARRIVAL_AT)
+        return self._feed(f"{stamp} {head} {text}\n")
+
+    def _feed(self, line: str) -> list[Signal]:
+        return self.parser.feed(line.encode(), _ARRIVAL_AT)
 
     def joins(self, member_id: str) -> list[Signal]:
         return self.prints(

@@ -17,9 +17,11 @@ from agent.sources.broker_logs import coordinator_interpreter as broker_log_view
 from agent.sources.broker_logs import membership as broker_log_groups
 from agent.sources.broker_logs.config import BrokerLogConfig
 from agent.sources.broker_logs.coordinator_interpreter import DROPPED_S, CoordinatorInterpreter
+from agent.sources.broker_logs.replay import read
 from agent.sources.broker_logs.source import BrokerLogSource, create_broker_dialects
 from agent.sources.lines.dialect_loader import list_codes, load_broker_dialects
 from agent.sources.lines.line_parser import LineParser
+from agent.sources.source_type import ReplayOptions
 from aggregation.explain.incident_words import summarize
 from aggregation.incidents.answers import answer_of
 from aggregation.incidents.incidents import analyze
@@ -707,6 +709,85 @@ def test_group_that_moves_between_brokers_of_one_log_keeps_its_members(
     ]
     left = _got(broker.leaves(ids[1], "the consumer is being closed"))
     assert left[0] == ("leave", "m2", 0)
+
+
+def _two_brokers() -> list[list[str]]:
+    """Return the lines of two brokers: a group of two moves while a third member joins."""
+    ids = [f"m{n}-{_UUID.format(n)}" for n in (1, 2, 3, 4)]
+    first, second = Recorder(), Recorder()
+    for member_id in ids[:2]:
+        first.joins(member_id)
+    first.settles(ids[0], 2)
+    first.joins(ids[2])
+    second.broker_id, second.seconds = 2, first.seconds + 20
+    second.prints("Loaded classic group g with 2 members.")
+    second.joins(ids[3].replace("m4", "m3"))
+    second.settles(ids[0], 3)
+    second.leaves(ids[1], "the consumer is being closed")
+    return [first.lines, second.lines]
+
+
+class Recorder(Broker):
+    """A broker whose lines are kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def _feed(self, line: str) -> list[Signal]:
+        self.lines.append(line)
+        return super()._feed(line)
+
+
+def _replay(paths: Sequence[Path]) -> tuple[list[tuple[str, str, int, float]], list[str]]:
+    notes = list[str]()
+    options = ReplayOptions(
+        cluster="",
+        host="h",
+        timezone="UTC",
+        on_unreadable=lambda error: pytest.fail(str(error)),
+        on_note=notes.append,
+        on_progress=lambda _stream, _size: None,
+    )
+    found = [
+        (each.kind.value, each.member.client_id, int(each.status or 0), each.at)
+        for stream in read(list(map(str, paths)), options)
+        for each in stream
+        if isinstance(each, Signal)
+    ]
+    return found, notes
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize(
+    "prefix", ["[pod/kafka-{}/kafka] ", "kafka-{}  | ", "Nov 21 06:00:00 kafka{} kafka[7]: "]
+)
+def test_brokers_whose_logs_stand_one_after_the_other_are_read_as_a_file_each(
+    prefix: str, order: tuple[int, int], tmp_path: Path
+) -> None:
+    """`kubectl logs -l app=kafka --prefix` writes the whole log of each pod."""
+    brokers, files, merged = _two_brokers(), [], tmp_path / "merged.log"
+    for number, lines in enumerate(brokers):
+        files.append(tmp_path / f"{number}.log")
+        files[number].write_text("".join(lines))
+    merged.write_text(
+        "".join(prefix.format(number) + line for number in order for line in brokers[number])
+    )
+
+    found, notes = _replay([merged])
+
+    assert found == _replay(files)[0]
+    assert found[-1][:3] in {("leave", "m2", 0), ("raise", "m1", 1)}
+    assert notes == []
+
+
+def test_brokers_without_names_that_stand_one_after_the_other_are_reported(tmp_path: Path) -> None:
+    path = tmp_path / "all.log"
+    path.write_text("".join(line for lines in reversed(_two_brokers()) for line in lines))
+
+    (note,) = _replay([path])[1]
+
+    assert "the lines of 2 brokers stand one after the other" in note
 
 
 def test_group_that_returns_to_the_broker_that_unloaded_it_is_read_anew(broker: Broker) -> None:
