@@ -62,7 +62,7 @@ _STEP_BACK_S = 5.0
 """Merged lines are less out of order than this."""
 
 
-class _Part(NamedTuple):
+class _BrokerPart(NamedTuple):
     """The lines of one broker in a recording, with a parser of their own."""
 
     recording: Recording
@@ -107,7 +107,7 @@ def _create_parser(
 
 def _list_parts(
     recording: Recording, parser: LineParser, options: ReplayOptions
-) -> Iterator[_Part]:
+) -> Iterator[_BrokerPart]:
     """Yield a recording, or each broker's part of it, if these stand one after the other.
 
     `kubectl logs -l` without ``-f`` writes the whole log of each pod. A pipe is read only once.
@@ -116,11 +116,11 @@ def _list_parts(
     if not 1 < len(origins) <= _PARTS_MAX or not isinstance(
         parser.interpreter, CoordinatorInterpreter
     ):
-        yield _Part(recording, parser)
+        yield _BrokerPart(recording, parser)
         return
     for number, origin in enumerate(origins):
         own = _create_parser(options, parser.interpreter.table, has_origins=True)
-        yield _Part(recording, own, origin, is_first=not number)
+        yield _BrokerPart(recording, own, origin, is_first=not number)
 
 
 def _find_origins(recording: Recording, options: ReplayOptions) -> list[str]:
@@ -159,7 +159,7 @@ def _silence(options: ReplayOptions) -> ReplayOptions:
     )
 
 
-def _read_together(parts: Sequence[_Part], options: ReplayOptions) -> Iterator[Signal | Tick]:
+def _read_together(parts: Sequence[_BrokerPart], options: ReplayOptions) -> Iterator[Signal | Tick]:
     """Yield the signals of several brokers' logs: groups move from one to another."""
     ticked_at = 0.0
     for line, parser in heapq.merge(
@@ -172,7 +172,9 @@ def _read_together(parts: Sequence[_Part], options: ReplayOptions) -> Iterator[S
             yield Tick(ticked_at)
 
 
-def _read_lines(part: _Part, options: ReplayOptions) -> Iterator[tuple[ParsedLine, LineParser]]:
+def _read_lines(
+    part: _BrokerPart, options: ReplayOptions
+) -> Iterator[tuple[ParsedLine, LineParser]]:
     chosen = options if part.is_first else _silence(options)
     for line in read_events(part.recording, part.parser, chosen, _diagnose):
         if part.origin is None or line.event is None or line.origin == part.origin:

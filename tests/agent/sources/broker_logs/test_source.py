@@ -714,7 +714,7 @@ def test_group_that_moves_between_brokers_of_one_log_keeps_its_members(
 def _two_brokers() -> list[list[str]]:
     """Return the lines of two brokers: a group of two moves while a third member joins."""
     ids = [f"m{n}-{_UUID.format(n)}" for n in (1, 2, 3, 4)]
-    first, second = Recorder(), Recorder()
+    first, second = KeptBroker(), KeptBroker()
     for member_id in ids[:2]:
         first.joins(member_id)
     first.settles(ids[0], 2)
@@ -727,7 +727,7 @@ def _two_brokers() -> list[list[str]]:
     return [first.lines, second.lines]
 
 
-class Recorder(Broker):
+class KeptBroker(Broker):
     """A broker whose lines are kept."""
 
     def __init__(self) -> None:
