@@ -27,6 +27,11 @@ _IN_EVERY_PROTOCOL = {
     Action.ANNOUNCE,
     Action.CLOSE,
 }
+_NONE_LEFT = "[]"
+"""Partitions revoked before a first join. Java's classic clients before 2.4 print all that they have
+within brackets, so that the process is a new one. Later clients print no brackets.
+https://github.com/apache/kafka/blob/2.1.1/clients/src/main/java/org/apache/kafka/clients/consumer/internals/ConsumerCoordinator.java
+"""
 _MEMBER_IDS = 8
 _DROPS_S = 10.0
 """Least time between two drops, where max.poll.interval is not known."""
@@ -291,7 +296,9 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
             self.partitions = set(read_partitions(event.captures.get("owned", "")))
         if added:
             self.partitions |= read_partitions(added)
-        if revoked:
+        if revoked == _NONE_LEFT:
+            self.partitions.clear()
+        elif revoked:
             self.partitions -= read_partitions(revoked)
         return tuple(sorted(self.partitions))
 

@@ -687,6 +687,24 @@ def reads(found: Sequence[Signal]) -> list[tuple[str, ...]]:
     return [signal.assigned for signal in found if signal.assigned is not None]
 
 
+def test_java_process_without_a_leave_left_its_partitions() -> None:
+    """Before 2.3 no line shows a subscription: the successor's first revocation names none."""
+    java = "[Consumer clientId=c1, groupId=g] "
+    none, all_ = (f"{java}Revoking previously assigned partitions {p}" for p in ("[]", "[t-0, t-1]"))
+    rounds = [
+        [
+            f"{java}(Re-)joining group",
+            f"{java}Successfully joined group with generation {generation}",
+            f"{java}Setting newly assigned partitions [t-0, t-1]",
+        ]
+        for generation in (1, 2, 3)
+    ]
+
+    found = signals(none, *rounds[0], all_, *rounds[1], none, *rounds[2], all_)
+
+    assert reads(found) == [(), *[("t-0", "t-1"), ()] * 3]
+
+
 class TestPython:
     UUID = "0a1b2c3d-0000-1111-2222-0123456789ab"
 
