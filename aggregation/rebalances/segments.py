@@ -163,11 +163,13 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def is_refused(self) -> bool:
         """Whether the coordinator refused its join: no one else has to rebalance for it.
 
-        A present member that began a new generation has joined: its assignment failed.
+        A present member that began a new generation has joined: its assignment failed. So has one
+        that took part in an earlier generation before its join or sync failed.
         """
         by_broker = self.source in BROKER_SOURCES  # there it is a member that was removed
         began = bool(self.generations) and any(step.code in _BEGINNINGS for step in self.steps)
-        return self.outcome is Outcome.FAILED and not (by_broker or began)
+        has_joined = began or len(self.generations) > 1
+        return self.outcome is Outcome.FAILED and not (by_broker or has_joined)
 
 
 def segments(records: Sequence[Sample], now: float) -> list[Segment]:

@@ -67,7 +67,8 @@ its last assignment, a stop begins behind the last return, and an episode whose 
 waits a day for its end, whoever else writes. Since 19 a member that is back long after its drop is
 not dropped again, and one without part in the last two rebalances is known. Since 20 what a
 rebalance took does not count for a leave right behind it, and a member of KIP-848 that nobody
-missed has expired. Since 21 an episode with a failed join costs once.
+missed has expired. Since 21 an episode with a failed join costs once, and a
+member that took part in a generation before its join failed was in that rebalance.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

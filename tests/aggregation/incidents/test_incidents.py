@@ -1347,6 +1347,31 @@ class TestKinds:
         assert changed.cost.member_seconds == pytest.approx(0.9)
         assert failed.cost.member_seconds == pytest.approx(0.4)
 
+    def test_join_whose_follow_up_round_fails(self) -> None:
+        """The others give partitions up for d, which is frozen; then their leader's topics fail."""
+        a, b, d = (
+            replace(each, client_id=f"s{number}-StreamThread-1-consumer", origin=f"s{number}")
+            for number, each in enumerate((A, B, D))
+        )
+        words = "rebalance failed due to 'Existing internal topic has invalid partitions'"
+        start = round_of(1, 0.0, a, b, causes={each.client_id: NEW for each in (a, b)})
+        unknown = "SyncGroup answered UNKNOWN_MEMBER_ID"
+        given = [
+            raised(2, 100.0, d, reason=NEW[1]),
+            *(raised(1, 100.1, each) for each in (a, b)),
+            *(signal(SignalKind.SYNC, 100.5, each, generation=2, own=REVOKES) for each in (a, b)),
+            *(signal(SignalKind.FAIL, 107.0, m, generation=3, reason=words) for m in (a, b)),
+            replace(raised(3, 120.0, d, reason=unknown), generation=2),
+            signal(SignalKind.FAIL, 121.0, d, generation=5, reason=words),
+        ]
+
+        joined, failed = analyze(records(*start, *given)).incidents[1:]
+
+        assert kinds([joined]) == [(K.MEMBER_JOINED, [d.client_id])]
+        assert kinds([failed]) == [(K.JOIN_FAILED, [each.client_id for each in (a, b, d)])]
+        seconds = [each.cost.member_seconds for each in (joined, failed)]
+        assert seconds == [pytest.approx(2 * 6.9 + 21.0), 0.0]
+
     def test_episode_with_an_error_that_does_not_end_it_costs_once(self) -> None:
         """KIP-1071: a removed member joins again, its topics do not fit, and its thread ends."""
         words = "heartbeat answered INCORRECTLY_PARTITIONED_TOPICS: Existing topic t"
