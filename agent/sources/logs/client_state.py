@@ -28,8 +28,8 @@ _IN_EVERY_PROTOCOL = {
     Action.CLOSE,
 }
 _NONE_LEFT = "[]"
-"""Partitions revoked before a first join. Java's classic clients before 2.4 print all that they have
-within brackets, so that the process is a new one. Later clients print no brackets.
+"""Partitions revoked before a first join. Java's classic clients before 2.4 print all that they
+have within brackets, so that the process is a new one. Later clients print no brackets.
 https://github.com/apache/kafka/blob/2.1.1/clients/src/main/java/org/apache/kafka/clients/consumer/internals/ConsumerCoordinator.java
 """
 _MEMBER_IDS = 8
@@ -292,13 +292,12 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
         if self.target is not None and not self.partitions and event.captures.get("revoked"):
             return None
         added, revoked = event.captures.get("added"), event.captures.get("revoked")
-        if "owned" in event.rule.captures:  # a capture of nothing: it has none any more
+        if "owned" in event.rule.captures or revoked == _NONE_LEFT:
+            # a capture of nothing: it has none any more
             self.partitions = set(read_partitions(event.captures.get("owned", "")))
         if added:
             self.partitions |= read_partitions(added)
-        if revoked == _NONE_LEFT:
-            self.partitions.clear()
-        elif revoked:
+        if revoked:
             self.partitions -= read_partitions(revoked)
         return tuple(sorted(self.partitions))
 

@@ -690,7 +690,8 @@ def reads(found: Sequence[Signal]) -> list[tuple[str, ...]]:
 def test_java_process_without_a_leave_left_its_partitions() -> None:
     """Before 2.3 no line shows a subscription: the successor's first revocation names none."""
     java = "[Consumer clientId=c1, groupId=g] "
-    none, all_ = (f"{java}Revoking previously assigned partitions {p}" for p in ("[]", "[t-0, t-1]"))
+    revoking = f"{java}Revoking previously assigned partitions"
+    none, all_ = f"{revoking} []", f"{revoking} [t-0, t-1]"
     rounds = [
         [
             f"{java}(Re-)joining group",
