@@ -553,7 +553,15 @@ def test_an_address_that_is_taken_is_named() -> None:
             listen(["127.0.0.1:0", address])
 
 
-@pytest.mark.parametrize("first", [b"", b"GET /-/healthy HT", b"POST /-/reload HTTP/1.1\r\n\r\n"])
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"",
+        b"GET /-/healthy HT",
+        b"POST /-/reload HTTP/1.1\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 999999\r\n\r\nnobody reads this",
+    ],
+)
 def test_connections_that_do_nothing_lose_against_new_ones(first: bytes) -> None:
     """80 at a time took health and scrapes away: a kubelet would have restarted the agent."""
 
