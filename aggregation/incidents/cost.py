@@ -83,6 +83,8 @@ class _Exit(NamedTuple):
     draft: Draft
     is_kept: bool = False
     how: DepartureMode | None = None
+    closed_at: float | None = None
+    """The member's own close, if it left no group by it: its session expired later."""
 
 
 def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) -> dict[Draft, float]:
@@ -254,7 +256,8 @@ def _exits(drafts: Sequence[Draft], attributes: Attributes) -> Iterator[_Exit]:
             if departure.how is DepartureMode.FENCED or draft.is_paused(departure):
                 continue
             at, member = attributes.stop_of(departure), departure.member.key
-            yield _Exit(at, departure.at, member, draft, _is_kept(departure), departure.how)
+            is_kept, how = _is_kept(departure), departure.how
+            yield _Exit(at, departure.at, member, draft, is_kept, how, departure.closed_at)
         for pause in draft.pauses:
             yield _Exit(pause.since, pause.since, pause.member, draft, is_kept=True)
 
@@ -347,11 +350,15 @@ def _list_leaves(exits: Iterable[_Exit]) -> _Leaves:
 
 
 def _find_leave(change: Ownership | _Exit, leaves: _Leaves, owns_again_at: float) -> _Loss | None:
-    """Return the loss by a leave, if a member gives all its partitions up right before it."""
+    """Return the loss by a leave or a close, if a member gives all up right before it."""
     if isinstance(change, _Exit) or change.owned:
         return None
     until = min(change.at + SLACK_S, owns_again_at)
-    near = (each for each in leaves.get(change.member, ()) if change.at <= each.at <= until)
+    near = (
+        each
+        for each in leaves.get(change.member, ())
+        if change.at <= each.at <= until or change.at <= (each.closed_at or 0.0) <= until
+    )
     left = next(near, None)
     return None if left is None else _loss_by(left, change.at)
 

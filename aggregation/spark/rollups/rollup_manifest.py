@@ -68,7 +68,8 @@ waits a day for its end, whoever else writes. Since 19 a member that is back lon
 not dropped again, and one without part in the last two rebalances is known. Since 20 what a
 rebalance took does not count for a leave right behind it, and a member of KIP-848 that nobody
 missed has expired. Since 21 an episode with a failed join costs once, and a
-member that took part in a generation before its join failed was in that rebalance.
+member that took part in a generation before its join failed was in that rebalance. A close right
+behind a rebalance costs for the leave.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

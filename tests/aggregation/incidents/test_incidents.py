@@ -600,6 +600,19 @@ class TestKinds:
         assert found[0].certainty is Certainty.SEEN
         assert [each.member.client_id for each in found[0].waiting_for] == ["b"]
 
+    def test_close_without_a_leave_right_behind_a_rebalance_costs_for_the_leave(self) -> None:
+        """A Streams thread: its partitions are unread until its session has expired."""
+        change = round_of(2, 100.0, A, B, C, causes={"a": (8, "s")})
+        owns = [reads(100.6, A, "t-0"), reads(100.6, B, "t-1")]
+        closed = replace(signal(SignalKind.SEEN, 101.0, A), closes=True, assigned=())
+        taken = reads(107.5, B, "t-0", "t-1")
+
+        changed, gone = incidents(*change, *owns, closed, *round_of(3, 107.0, B, C), taken)
+
+        assert kinds([changed, gone]) == [(K.SUBSCRIPTION_CHANGED, ["a"]), (K.MEMBER_LEFT, ["a"])]
+        assert changed.cost.unread_partition_seconds == 0.0
+        assert gone.cost.unread_partition_seconds == pytest.approx(6.5)
+
     def test_static_member_that_came_back_from_a_close_is_not_closed(self) -> None:
         """Its group did not notice the restart. Then it was killed."""
         closed = replace(signal(SignalKind.SEEN, 50.0, A), closes=True, assigned=())
