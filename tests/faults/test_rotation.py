@@ -47,6 +47,9 @@ class _Reader:
     def pending(self) -> int:
         return len(self._part)
 
+    def is_quiet(self, _sample: bytes) -> bool:
+        return False
+
     def feed(self, data: bytes, _arrival_at: float) -> list[Signal]:
         lines, end, self._part = (self._part + data).rpartition(b"\n")
         self.read += numbers(lines + end)

@@ -51,6 +51,9 @@ class LineFinder(Protocol):
     def begin(self, block: bytes, end: int, known: RepeatedLines | None = None) -> None:
         """Begin the search of a block up to ``end``."""
 
+    def shows(self, sample: bytes) -> bool:
+        """Return whether bytes, of any place, have a part that is searched for."""
+
     def find_next(self, start: int) -> FoundLine | None:
         """Return the next line from ``start`` on; None at the end.
 
@@ -101,6 +104,10 @@ class MarkFinder:
             self._is_loose = is_loose
             self._set_headed()
         self._quiet_to = [-1] * len(self._headed)
+
+    def shows(self, sample: bytes) -> bool:
+        """See `LineFinder`."""
+        return bool(self._marks.find(sample))
 
     def find_next(self, start: int) -> FoundLine | None:
         """See `LineFinder`."""
@@ -309,6 +316,10 @@ class FamilyFinder:
             self._is_loose = is_loose
             self._list_finders()
         self._ahead = [-1] * len(self._finders)
+
+    def shows(self, sample: bytes) -> bool:
+        """See `LineFinder`."""
+        return any(finder.search(sample) for finder in self._finders)
 
     def find_next(self, start: int) -> FoundLine | None:
         """See `LineFinder`."""

@@ -217,6 +217,10 @@ class LineParser:
         """Return the interpreters of all streams of the file."""
         return [stream.interpreter for stream in self.streams]
 
+    def is_quiet(self, sample: bytes) -> bool:
+        """See `StreamParser`."""
+        return not (self._is_escaped or self._finder.shows(sample))
+
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
         """Read the next bytes; they arrived at Unix seconds ``arrival_at``."""
         out: list[Signal] = []

@@ -151,6 +151,12 @@ class LiveDocuments:
         self._is_whole = True
         return signals
 
+    def is_quiet(self, sample: bytes) -> bool:
+        """Whether these are lines, and none of a client shows; two bytes a character show none."""
+        return (
+            self._stage is _FileForm.LINES and b"\0" not in sample and self._parser.is_quiet(sample)
+        )
+
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
         """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
         self._arrival_at, self._is_settled = arrival_at, False

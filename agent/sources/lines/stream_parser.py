@@ -69,6 +69,9 @@ class StreamParser(Protocol):
     def pending(self) -> int:
         """Bytes of an incomplete line; a checkpoint starts before them."""
 
+    def is_quiet(self, sample: bytes) -> bool:
+        """Return whether no line of a client shows in some bytes: such a block is read quickly."""
+
     def feed(self, data: bytes, arrival_at: float) -> list[Signal]:
         """Take the next bytes, which arrived at Unix seconds ``arrival_at``."""
 

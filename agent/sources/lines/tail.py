@@ -425,7 +425,7 @@ class FileTail:
     def _feed_block(self, tail: StreamTail, block: Chunk, now: float, emit: Emit) -> None:
         """Read a block, or its first pieces if they take long: the rest is read again later."""
         size, lines, took_s = 0, 0, 0.0
-        for piece in cut_block(block):
+        for piece in cut_block(block, tail.parser.is_quiet):
             self._observe_clock(tail, piece, now)
             size += len(piece.data)
             left = len(block.data) - size

@@ -60,6 +60,10 @@ class StatsParser:
         self._keep(rest)
         return out
 
+    def is_quiet(self, sample: bytes) -> bool:  # noqa: ARG002 - all lines are a client's
+        """See `StreamParser`."""
+        return False
+
     def flush(self) -> list[Signal]:
         """Return the signals of a last line without its newline."""
         return self.feed(b"\n", 0.0) if self._carry else []
