@@ -4,17 +4,8 @@ Offsets do not show that: the new topic may have more records than were read of 
 Spark would continue in its middle. Brokers before 2.8 give no ids (KIP-516).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from py4j.protocol import Py4JJavaError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""Kafka's ZERO_UUID."""
 
 
 class KnownTopic:
@@ -36,20 +27,3 @@ class KnownTopic:
         partial_file.write_text(found)
         partial_file.replace(self._path)
         return False
-
-
-def find_topic_id(spark: "SparkSession", topic: str, properties: Mapping[str, str]) -> str | None:
-    """Return a topic's id, by the admin client of Spark's own Kafka source; None: no broker tells.
-
-    ``properties`` are those of Kafka's client, with the brokers' addresses.
-    """
-    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark's only way to a class of the JVM
-    try:
-        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(dict(properties))
-        try:
-            found = admin.describeTopics([topic]).allTopicNames().get().get(topic).topicId()
-        finally:
-            admin.close()
-    except Py4JJavaError:
-        return None
-    return None if found.toString() == _NO_ID else str(found.toString())

@@ -24,8 +24,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.ingest.record_parser import arrival, read_row
 from aggregation.spark.ingest.stream import TRIGGER_S, Take
-from aggregation.spark.ingest.topic_identity import KnownTopic, find_topic_id
-from aggregation.spark.ingest.topic_times import OVERFLOW, find_unreadable
+from aggregation.spark.ingest.topic_admin import (
+    OVERFLOW,
+    find_log_starts,
+    find_topic_id,
+    find_unreadable,
+)
+from aggregation.spark.ingest.topic_identity import KnownTopic
 from aggregation.spark.session.workers import map_batches
 from aggregation.spark.tables.schema import PARSED
 from aggregation.spark.tables.state_file import read_state, write_state
@@ -104,7 +109,8 @@ class TopicSource:
         known = KnownTopic(checkpoint, partial(find_topic_id, spark, self.topic, self._client))
         if known.is_another_now():
             raise _forget(self.name, checkpoint)
-        offsets = ReadOffsets(checkpoint)
+        find_starts = partial(find_log_starts, spark, self.topic, self._client)
+        offsets = ReadOffsets(checkpoint, find_starts)
 
         def process(batch: "DataFrame", number: int) -> None:
             read = partial(read_records, schema=to_arrow_schema(PARSED))
@@ -275,17 +281,31 @@ class ReadOffsets:
     before it.
     """
 
-    def __init__(self, checkpoint: Path) -> None:
-        """Read them."""
-        self._path = checkpoint / _NEXT
+    def __init__(self, checkpoint: Path, find_starts: Callable[[], Mapping[str, int]]) -> None:
+        """Read them; ``find_starts`` asks a broker for the first offset that each partition has."""
+        self._path, self._find_starts = checkpoint / _NEXT, find_starts
         self._next = read_state(self._path, _decoder, _REMEDY) or {}
 
     def count_gone(self, found: Mapping[str, PartitionRange]) -> int:
-        """Return the number of offsets without a record, after those that were read before."""
+        """Return the number of records that were removed after those that were read before.
+
+        An offset without a record may be a transaction's marker, too. Only offsets before the first
+        that the broker has are removed for certain: markers among them count. Where no broker
+        replies, or the topic is compacted, each offset without a record counts.
+        """
+        without = {name: self._count_without_record(name, part) for name, part in found.items()}
+        if not any(without.values()):
+            return 0
+        starts = self._find_starts()
+        if not starts:
+            return sum(without.values())
         return sum(
-            max(0, part.last + 1 - self._next.get(name, part.first) - part.records)
-            for name, part in found.items()
+            min(count, max(0, starts.get(name, 0) - self._next.get(name, found[name].first)))
+            for name, count in without.items()
         )
+
+    def _count_without_record(self, name: str, part: PartitionRange) -> int:
+        return max(0, part.last + 1 - self._next.get(name, part.first) - part.records)
 
     def keep(self, found: Mapping[str, PartitionRange]) -> None:
         """Keep the end of a batch that is in the tables."""

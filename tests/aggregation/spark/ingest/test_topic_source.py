@@ -67,14 +67,19 @@ def test_records_are_rows_and_what_is_none_has_its_offset() -> None:
 
 
 def test_records_that_retention_removed_are_counted_once(tmp_path: Path) -> None:
-    offsets = ReadOffsets(tmp_path)
+    starts = dict[str, int]()
+    offsets = ReadOffsets(tmp_path, lambda: starts)
     first = {"t-0": PartitionRange(7, 9, 3), "t-1": PartitionRange(0, 0, 1)}
     assert offsets.count_gone(first) == 0, "what was before a first batch is nothing that was lost"
     offsets.keep(first)
 
     later = {"t-0": PartitionRange(15, 20, 4), "t-1": PartitionRange(1, 3, 3)}
-    gone = ReadOffsets(tmp_path).count_gone(later)
-    assert gone == (15 - 10) + (6 - 4)
+    gone = ReadOffsets(tmp_path, lambda: starts).count_gone(later)
+    assert gone == (15 - 10) + (6 - 4), "no broker tells where a partition begins"
+    starts = {"t-0": 15, "t-1": 0}
+    assert offsets.count_gone(later) == 15 - 10, "t-0 and t-1 have markers of transactions"
+    starts = {"t-0": 14}
+    assert offsets.count_gone(later) == 14 - 10
 
     offsets.keep(later)
     assert offsets.count_gone(later) == 0, "a batch that comes again"

@@ -21,7 +21,7 @@ MARK = f"batch={DAY}/_made.json"
 READERS: dict[str, Callable[[Path], object]] = {
     "_stored_in.json": read_place,
     "_retention.json": retention_horizon,
-    "next_offsets.json": ReadOffsets,
+    "next_offsets.json": lambda folder: ReadOffsets(folder, dict),
     MARK: lambda folder: Manifest(folder).entries(),
 }
 
