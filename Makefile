@@ -90,7 +90,7 @@ mutants: $(READY) ## break the core on purpose: each mutant must fail a test (lo
 	$(BIN)/mutmut results
 
 FUZZ_RUNS ?= 10000000
-fuzz: $(READY) ## 10 million executions of each target (eight hours of a core; FUZZ_RUNS: fewer)
+fuzz: $(READY) ## 10 million executions of each target (days of a core; FUZZ_RUNS: fewer)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	$(BIN)/python -m tests.fuzz --runs $(FUZZ_RUNS)
 
