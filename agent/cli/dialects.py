@@ -6,8 +6,8 @@ import click
 import msgspec
 
 from agent.sources.coverage import SourceCoverage
-from agent.sources.lines.dialect import Dialect
-from agent.sources.lines.dialect_loader import (
+from agent.sources.lines.dialects.dialect import Dialect
+from agent.sources.lines.dialects.dialect_loader import (
     list_codes,
     load_broker_dialects,
     load_client_dialects,

@@ -13,8 +13,8 @@ from agent.errors import SourceError
 from agent.runtime.replay import Watermark, format_text
 from agent.runtime.replay import replay as run_replay
 from agent.sources.base import Tick
-from agent.sources.lines.dialect_loader import choose_dialects
-from agent.sources.lines.dialect_matcher import Dialects
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
+from agent.sources.lines.dialects.dialect_matcher import Dialects
 from agent.sources.logs.config import LogConfig
 from metrics.model.names import printable
 from metrics.model.sample import SampleKind, encode

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from agent.errors import SourceError
-from agent.sources.lines.dialect_matcher import Dialects
+from agent.sources.lines.dialects.dialect_matcher import Dialects
 from agent.sources.lines.heads import read_head
-from agent.sources.lines.recordings import STDIN
+from agent.sources.lines.whole_files.recordings import STDIN
 from agent.sources.registry import REGISTRY
 from agent.sources.source_type import ReplayOptions, ReplayStream
 from metrics.model.names import printable

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import click
 
-from agent.sources.lines.line_parser import LineParser, ParsedLine
-from agent.sources.lines.recordings import Recording
+from agent.sources.lines.parsing.line_parser import LineParser, ParsedLine
+from agent.sources.lines.whole_files.recordings import Recording
 from metrics.model.names import printable
 from metrics.model.sample import format_time
 

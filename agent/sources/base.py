@@ -46,7 +46,7 @@ class SourceHealth:
     errors: dict[str, int] = field(default_factory=dict)
     """Counts by a short reason, such as ``permission`` or ``truncated``."""
     files: Mapping[str, Any] | None = None
-    """Counts of each file (`agent.sources.lines.file_reports`); None: it reads no files."""
+    """Counts of each file (`lines.following.file_reports`); None: it reads no files."""
     clocks: Mapping[str, float] = field(default_factory=dict)
     """Seconds that the clocks of other agents are ahead, of those that are corrected."""
     damaged: list[str] = field(default_factory=list)

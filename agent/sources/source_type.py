@@ -71,7 +71,7 @@ class ReplayOptions:
     timezone: str | None = None
     group: str | None = None
     dialects: Any = None
-    """`agent.sources.lines.dialect_matcher.Dialects` of clients."""
+    """`agent.sources.lines.dialects.dialect_matcher.Dialects` of clients."""
     on_unreadable: Callable[[SourceError], None]
     on_note: Callable[[str], None]
     """Takes a sentence on input that was not read."""

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from agent.cli.replay import replay
 from agent.sources.base import Tick
 from agent.sources.capture import pcap_file
-from agent.sources.lines.dialect_loader import choose_dialects
-from agent.sources.lines.ordering import order_by_time
-from agent.sources.lines.recordings import recordings
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
+from agent.sources.lines.parsing.ordering import order_by_time
+from agent.sources.lines.whole_files.recordings import recordings
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from metrics.model.sample import Sample, SampleKind

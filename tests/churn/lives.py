@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpreter
 from agent.sources.broker_logs.source import create_broker_dialects
 from agent.sources.http_events.events import build_signal, read_events
-from agent.sources.lines.dialect_loader import choose_dialects
-from agent.sources.lines.line_parser import LineParser
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
+from agent.sources.lines.parsing.line_parser import LineParser
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.sources.statistics.interpreter import StatisticsInterpreter

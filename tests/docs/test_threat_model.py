@@ -23,15 +23,10 @@ from agent.runtime import log_format, pipeline
 from agent.sources.http_events import source as http_events
 from agent.sources.http_events.config import HttpConfig
 from agent.sources.librdkafka_stats import unix_socket
-from agent.sources.lines import (
-    envelope,
-    file_reports,
-    line_parser,
-    live_documents,
-    log_file,
-    origin_streams,
-    tail,
-)
+from agent.sources.lines.envelopes import envelope
+from agent.sources.lines.following import file_reports, live_documents, tail
+from agent.sources.lines.parsing import line_parser, origin_streams
+from agent.sources.lines.whole_files import log_file
 from agent.sources.logs import client_interpreter, partition_budget
 from agent.sources.proxy.config import ProxyConfig
 from agent.sources.statistics import interpreter as statistics

@@ -11,7 +11,7 @@ from agent.hub.recent_records import RecentRecords
 from agent.outputs.spool.spool import JsonlSpool, SpoolConfig
 from agent.runtime.checkpoint import Checkpoint
 from agent.runtime.pipeline import Pipeline
-from agent.sources.lines.tail import SCAN_S
+from agent.sources.lines.following.tail import SCAN_S
 from agent.sources.logs.config import LogConfig
 from agent.sources.logs.source import LogSource
 from metrics.tracking.status_track import StatusConfig

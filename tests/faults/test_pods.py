@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.lines.open_tails import AWAKE_MAX
+from agent.sources.lines.following.open_tails import AWAKE_MAX
 from tests.faults.agent_process import DEADLINE_S, AgentProcess, until
 from tests.faults.loaded_log import a_round
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from agent.sources.lines.config import FilesConfig
-from agent.sources.lines.tail import FileTail
+from agent.sources.lines.following.config import FilesConfig
+from agent.sources.lines.following.tail import FileTail
 from metrics.model.signals import Signal
 from tests.faults.rotating_log import RotatingLog, numbers
 

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent.sources.lines.config import FilesConfig
-from agent.sources.lines.tail import SCAN_S, FileTail
+from agent.sources.lines.following.config import FilesConfig
+from agent.sources.lines.following.tail import SCAN_S, FileTail
 from tests.faults.rotating_log import numbers
 from tests.faults.test_rotation import _Reader
 

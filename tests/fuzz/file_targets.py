@@ -17,9 +17,9 @@ from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpr
 from agent.sources.broker_logs.source import create_broker_dialects
 from agent.sources.capture.pcap_file import signals
 from agent.sources.http_events.events import EventError, build_signal, read_events
-from agent.sources.lines.dialect_loader import choose_dialects
-from agent.sources.lines.line_parser import LineParser
-from agent.sources.lines.live_documents import LiveDocuments
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
+from agent.sources.lines.following.live_documents import LiveDocuments
+from agent.sources.lines.parsing.line_parser import LineParser
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.sources.statistics.interpreter import StatisticsInterpreter

@@ -12,7 +12,7 @@ import pytest
 from agent.lab.clients import Clients
 from agent.lab.lab import Lab
 from agent.processes.ports import HOST, free_port
-from agent.sources.lines.clock_shift import LIVE_GAP_S
+from agent.sources.lines.envelopes.clock_shift import LIVE_GAP_S
 from tests.system.live_scene import pass_by
 from tests.system.observer import Observer
 

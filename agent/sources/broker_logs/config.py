@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent.sources.lines.config import FilesConfig
+from agent.sources.lines.following.config import FilesConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

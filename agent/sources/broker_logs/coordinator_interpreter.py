@@ -42,7 +42,7 @@ from agent.sources.broker_logs.signals import (
     report_join,
     report_others,
 )
-from agent.sources.lines.dialect import Action, LogEvent
+from agent.sources.lines.dialects.dialect import Action, LogEvent
 from agent.wire.members.kip800_reasons import is_poll_timeout
 from metrics.model.sample import clip_reason
 from metrics.model.signals import Signal, SignalKind, SourceKind

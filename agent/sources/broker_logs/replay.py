@@ -11,17 +11,17 @@ from agent.sources.base import TICK_S, Tick
 from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpreter
 from agent.sources.broker_logs.membership import GroupTable
 from agent.sources.broker_logs.source import create_broker_dialects
-from agent.sources.lines.envelope import Unwrapper
-from agent.sources.lines.line_faults import (
+from agent.sources.lines.envelopes.envelope import Unwrapper
+from agent.sources.lines.parsing.line_faults import (
     describe_bytes,
     find_archive_faults,
     find_time_faults,
     find_width_faults,
     read_first_line,
 )
-from agent.sources.lines.line_parser import LineParser, ParsedLine
-from agent.sources.lines.recordings import Recording, recordings
+from agent.sources.lines.parsing.line_parser import LineParser, ParsedLine
 from agent.sources.lines.replay import read_events, read_log
+from agent.sources.lines.whole_files.recordings import Recording, recordings
 from agent.sources.source_type import ReplayOptions, ReplayStream
 from metrics.model.signals import Signal
 

@@ -1,7 +1,7 @@
 """Signals of one broker log line for one member."""
 
 from agent.sources.broker_logs.membership import NONE, CoordinatorGroup, CoordinatorMember
-from agent.sources.lines.dialect import LogEvent
+from agent.sources.lines.dialects.dialect import LogEvent
 from agent.wire.members.kip800_reasons import parse_join_reason
 from metrics.model.sample import clip_reason
 from metrics.model.signals import FollowUp, Signal, SignalKind, SourceKind

@@ -14,11 +14,11 @@ from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.broker_logs.config import BrokerLogConfig
 from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpreter
 from agent.sources.broker_logs.membership import GroupTable
-from agent.sources.lines.dialect_loader import load_broker_dialects
-from agent.sources.lines.dialect_matcher import Dialects
-from agent.sources.lines.line_parser import LineParser
-from agent.sources.lines.live_documents import LiveDocuments
-from agent.sources.lines.tail import FileTail
+from agent.sources.lines.dialects.dialect_loader import load_broker_dialects
+from agent.sources.lines.dialects.dialect_matcher import Dialects
+from agent.sources.lines.following.live_documents import LiveDocuments
+from agent.sources.lines.following.tail import FileTail
+from agent.sources.lines.parsing.line_parser import LineParser
 from metrics.model.signals import Signal
 
 

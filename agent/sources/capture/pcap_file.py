@@ -21,7 +21,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from agent.errors import SourceError
 from agent.sources.base import TICK_S, Tick
-from agent.sources.lines.recordings import Failed, fail
+from agent.sources.lines.whole_files.recordings import Failed, fail
 from agent.wire.connection import ConnectionClosed, DecodedRequest, Event
 from agent.wire.decoder_errors import decode_safely
 from agent.wire.members.disconnects import DisconnectTracker, EndedOrigin

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from agent.sources.librdkafka_stats.config import origin_of
-from agent.sources.lines.recordings import Recording, recordings
 from agent.sources.lines.replay import read_recording
+from agent.sources.lines.whole_files.recordings import Recording, recordings
 from agent.sources.source_type import ReplayOptions, ReplayStream
 from agent.sources.statistics.interpreter import StatisticsInterpreter
 from agent.sources.statistics.line_parser import StatsParser

@@ -15,8 +15,8 @@ from typing import Any
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.librdkafka_stats.config import StatsConfig, origin_of
 from agent.sources.librdkafka_stats.unix_socket import StatsSocket
-from agent.sources.lines.config import FilesConfig
-from agent.sources.lines.tail import FileTail
+from agent.sources.lines.following.config import FilesConfig
+from agent.sources.lines.following.tail import FileTail
 from agent.sources.statistics.interpreter import StatisticsInterpreter
 from agent.sources.statistics.line_parser import StatsParser
 from metrics.model.signals import Signal

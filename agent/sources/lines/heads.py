@@ -4,7 +4,7 @@ import zlib
 from pathlib import Path
 
 from agent.errors import SourceError
-from agent.sources.lines.recordings import open_unpacked
+from agent.sources.lines.whole_files.recordings import open_unpacked
 
 HEAD_BYTES = 1 << 16
 BROKER_LOG = (

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from agent.sources.base import Tick
-from agent.sources.lines.line_parser import LineParser, ParsedLine
-from agent.sources.lines.log_end import LogEnd
-from agent.sources.lines.ordering import order_by_time
-from agent.sources.lines.recordings import Recording
-from agent.sources.lines.stream_parser import StreamParser
+from agent.sources.lines.parsing.line_parser import LineParser, ParsedLine
+from agent.sources.lines.parsing.log_end import LogEnd
+from agent.sources.lines.parsing.ordering import order_by_time
+from agent.sources.lines.parsing.stream_parser import StreamParser
+from agent.sources.lines.whole_files.recordings import Recording
 from agent.sources.source_type import ReplayOptions, ReplayStream
 
 _SAMPLE_BYTES = 1 << 20

@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from agent.sources.lines.dialect import Action, LogEvent, Rule
-from agent.sources.lines.origin_streams import name_stream
-from agent.sources.lines.stream_parser import HELD_MAX_S
+from agent.sources.lines.dialects.dialect import Action, LogEvent, Rule
+from agent.sources.lines.parsing.origin_streams import name_stream
+from agent.sources.lines.parsing.stream_parser import HELD_MAX_S
 from agent.sources.logs.client_state import ClientState, PendingSignal
 from agent.sources.logs.consumer_config import Client, Settings
 from agent.sources.logs.partition_budget import NAMED_MAX, PartitionBudget

@@ -2,8 +2,8 @@
 
 import weakref
 
-from agent.sources.lines.dialect_matcher import Dialects
-from agent.sources.lines.line_parser import KEPT_LONG_BYTES, LineParser
+from agent.sources.lines.dialects.dialect_matcher import Dialects
+from agent.sources.lines.parsing.line_parser import KEPT_LONG_BYTES, LineParser
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.consumer_config import Client, Settings, find_settings, has_settings
 from agent.sources.logs.group_names import find_group

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from agent.sources.lines.dialect import CLASSIC, Action, LogEvent, Rule
+from agent.sources.lines.dialects.dialect import CLASSIC, Action, LogEvent, Rule
 from agent.sources.logs.partition_budget import NAMED_MAX
 from agent.sources.logs.partition_lists import read_partitions
 from metrics.model.names import clip_name

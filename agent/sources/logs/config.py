@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.errors import ConfigError
-from agent.sources.lines.config import FilesConfig
+from agent.sources.lines.following.config import FilesConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,16 +8,16 @@ framework mutes, of other sources' files and of missing times. Each finding name
 import re
 from collections.abc import Iterator
 
-from agent.sources.lines.file_reports import CAUSES_ALONE
+from agent.sources.lines.following.file_reports import CAUSES_ALONE
 from agent.sources.lines.heads import BROKER_LOG, STATISTICS
-from agent.sources.lines.line_faults import (
+from agent.sources.lines.parsing.line_faults import (
     describe_bytes,
     find_archive_faults,
     find_time_faults,
     find_width_faults,
     read_first_line,
 )
-from agent.sources.lines.line_parser import LineParser, ParserCounts
+from agent.sources.lines.parsing.line_parser import LineParser, ParserCounts
 from agent.sources.logs.client_interpreter import ClientInterpreter
 
 KEEP_NAMES = (

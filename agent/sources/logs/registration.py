@@ -32,7 +32,7 @@ def _create(config: LogConfig, context: SourceContext) -> Source:
 
 
 def _check_rules(config: LogConfig) -> None:
-    from agent.sources.lines.dialect_loader import choose_dialects  # noqa: PLC0415 - 1 MiB
+    from agent.sources.lines.dialects.dialect_loader import choose_dialects  # noqa: PLC0415 - 1 MiB
 
     try:
         choose_dialects(config.dialects, config.rules)

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from agent.sources.lines.line_parser import LineParser
-from agent.sources.lines.recordings import Recording, recordings
+from agent.sources.lines.parsing.line_parser import LineParser
 from agent.sources.lines.replay import read_log
+from agent.sources.lines.whole_files.recordings import Recording, recordings
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.sources.logs.diagnosis import diagnose_log

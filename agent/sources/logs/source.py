@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 from agent.sources.base import Emit
-from agent.sources.lines.dialect_loader import choose_dialects
-from agent.sources.lines.live_documents import LiveDocuments
-from agent.sources.lines.log_file import Chunk
-from agent.sources.lines.stream_parser import StreamParser
-from agent.sources.lines.stream_tail import StreamTail
-from agent.sources.lines.tail import FileTail
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
+from agent.sources.lines.following.live_documents import LiveDocuments
+from agent.sources.lines.following.stream_tail import StreamTail
+from agent.sources.lines.following.tail import FileTail
+from agent.sources.lines.parsing.stream_parser import StreamParser
+from agent.sources.lines.whole_files.log_file import Chunk
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.sources.logs.client_state import ClientState

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from agent.sources.lines.dialect import Action, LogEvent
+from agent.sources.lines.dialects.dialect import Action, LogEvent
 from agent.sources.logs.client_state import ClientState
 from metrics.model.sample import clip_reason
 from metrics.model.signals import Member, Signal, SignalKind, SourceKind

@@ -5,7 +5,7 @@ import yaml
 from click.testing import CliRunner
 
 from agent.cli.dialects import dialects
-from agent.sources.lines.dialect_loader import load_client_dialects
+from agent.sources.lines.dialects.dialect_loader import load_client_dialects
 from agent.sources.registry import REGISTRY
 from metrics.model.status import BY_LABEL, RebalanceStatus
 

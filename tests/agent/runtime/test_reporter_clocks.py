@@ -19,8 +19,8 @@ from agent.runtime.pipeline import Pipeline
 from agent.runtime.reporter_clocks import ReporterClocks
 from agent.sources.base import Emit, SourceHealth, Tick
 from agent.sources.capture import pcap_file
-from agent.sources.lines.recordings import recordings
-from agent.sources.lines.timestamps import TimestampReader
+from agent.sources.lines.times.timestamps import TimestampReader
+from agent.sources.lines.whole_files.recordings import recordings
 from agent.sources.logs.config import LogConfig
 from agent.sources.logs.source import LogSource
 from metrics.model.sample import Sample

@@ -16,8 +16,8 @@ from textual.pilot import Pilot
 from agent.cli.top import explain_one
 from agent.errors import RecordsError
 from agent.runtime.replay import replay
-from agent.sources.lines.dialect_loader import choose_dialects
-from agent.sources.lines.ordering import order_by_time
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
+from agent.sources.lines.parsing.ordering import order_by_time
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.terminal.app import Banner, GroupScreen, GroupsScreen, TopApp

@@ -12,9 +12,10 @@ from agent.cli.replay import replay
 from agent.runtime import signal_order
 from agent.runtime.checkpoint import load
 from agent.sources.broker_logs.source import BrokerLogSource
-from agent.sources.lines import log_file, rotation
-from agent.sources.lines import tail as tail_module
-from agent.sources.lines.tail import FileTail
+from agent.sources.lines.following import rotation
+from agent.sources.lines.following import tail as tail_module
+from agent.sources.lines.following.tail import FileTail
+from agent.sources.lines.whole_files import log_file
 from agent.wiring.agent import Agent
 from metrics.model.sample import Sample, SampleKind, decode
 from tests.agent.wiring.test_positions import Bench

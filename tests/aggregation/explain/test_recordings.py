@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from agent.runtime.replay import replay
-from agent.sources.lines.dialect_loader import choose_dialects
-from agent.sources.lines.ordering import order_by_time
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
+from agent.sources.lines.parsing.ordering import order_by_time
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from aggregation.rebalances.causes import cause_of

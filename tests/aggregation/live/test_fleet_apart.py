@@ -9,7 +9,7 @@ import pytest
 
 from agent.cli.replay_files import group_by_kind, make_options, read
 from agent.sources.base import Tick
-from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
 from aggregation.live.fleet import Fleet
 from metrics.model.sample import Sample, Scope
 from metrics.model.signals import Signal

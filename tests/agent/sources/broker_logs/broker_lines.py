@@ -2,7 +2,7 @@
 
 from agent.sources.broker_logs.coordinator_interpreter import CoordinatorInterpreter
 from agent.sources.broker_logs.source import create_broker_dialects
-from agent.sources.lines.line_parser import LineParser
+from agent.sources.lines.parsing.line_parser import LineParser
 from metrics.model.signals import Signal
 
 _ARRIVAL_AT = 1_900_000_000.0

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent.sources.broker_logs.replay import read
-from agent.sources.lines.envelope import Unwrapper, date_line
-from agent.sources.lines.timestamps import TimestampReader
+from agent.sources.lines.envelopes.envelope import Unwrapper, date_line
+from agent.sources.lines.times.timestamps import TimestampReader
 from agent.sources.source_type import ReplayOptions
 from metrics.model.signals import Signal
 from tests.agent.sources.lines.test_envelopes_of_recordings import ENVELOPES

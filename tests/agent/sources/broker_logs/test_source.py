@@ -19,8 +19,8 @@ from agent.sources.broker_logs.config import BrokerLogConfig
 from agent.sources.broker_logs.coordinator_interpreter import DROPPED_S, CoordinatorInterpreter
 from agent.sources.broker_logs.replay import read
 from agent.sources.broker_logs.source import BrokerLogSource, create_broker_dialects
-from agent.sources.lines.dialect_loader import list_codes, load_broker_dialects
-from agent.sources.lines.line_parser import LineParser
+from agent.sources.lines.dialects.dialect_loader import list_codes, load_broker_dialects
+from agent.sources.lines.parsing.line_parser import LineParser
 from agent.sources.source_type import ReplayOptions
 from aggregation.explain.incident_words import summarize
 from aggregation.incidents.answers import answer_of

@@ -20,7 +20,7 @@ from agent.errors import ConfigError
 from agent.sources.librdkafka_stats import unix_socket as stats_socket
 from agent.sources.librdkafka_stats.config import StatsConfig
 from agent.sources.librdkafka_stats.source import StatsSource
-from agent.sources.lines.tail import FileTail
+from agent.sources.lines.following.tail import FileTail
 from agent.sources.statistics import interpreter as librdkafka_stats_view
 from agent.sources.statistics.interpreter import FORGET_S, StatisticsInterpreter, StatsGroupType
 from agent.sources.statistics.line_parser import LINE_LIMIT, StatsParser

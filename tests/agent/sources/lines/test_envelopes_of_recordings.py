@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.lines.dialect_loader import choose_dialects
-from agent.sources.lines.envelope import Unwrapper, date_line
-from agent.sources.lines.timestamps import TimestampReader
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
+from agent.sources.lines.envelopes.envelope import Unwrapper, date_line
+from agent.sources.lines.times.timestamps import TimestampReader
 from agent.sources.logs.replay import read
 from agent.sources.source_type import ReplayOptions
 from metrics.model.signals import Signal, SignalKind

@@ -7,14 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent.sources.lines.dialect_loader import choose_dialects
-from agent.sources.lines.documents import find_form, find_json_end, to_lines
-from agent.sources.lines.envelope import Unwrapper
-from agent.sources.lines.indented_fields import join_record
-from agent.sources.lines.inspected_objects import join_inspected
-from agent.sources.lines.live_documents import LiveDocuments
-from agent.sources.lines.recordings import rotation
-from agent.sources.lines.structured_text import structure
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
+from agent.sources.lines.dialects.indented_fields import join_record
+from agent.sources.lines.envelopes.envelope import Unwrapper
+from agent.sources.lines.fields.inspected_objects import join_inspected
+from agent.sources.lines.fields.structured_text import structure
+from agent.sources.lines.following.live_documents import LiveDocuments
+from agent.sources.lines.whole_files.documents import find_form, find_json_end, to_lines
+from agent.sources.lines.whole_files.recordings import rotation
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from metrics.model.signals import Signal

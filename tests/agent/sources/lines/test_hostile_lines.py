@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.lines.backtracking import bound_cost
-from agent.sources.lines.copied_text import COPIES
-from agent.sources.lines.dialect_loader import _bound_repeats
-from agent.sources.lines.documents import TABLE, find_growing
-from agent.sources.lines.inspected_objects import as_json, join_inspected
-from agent.sources.lines.line_parser import LINE_LIMIT
-from agent.sources.lines.printed_tables import find_printed_table
-from agent.sources.lines.structured_text import structure
-from agent.sources.lines.wrapped_lines import Wrapping, join_wrapped
-from tests.agent.sources.lines.test_live_documents import Live
+from agent.sources.lines.dialects.backtracking import bound_cost
+from agent.sources.lines.dialects.dialect_loader import _bound_repeats
+from agent.sources.lines.fields.inspected_objects import as_json, join_inspected
+from agent.sources.lines.fields.structured_text import structure
+from agent.sources.lines.parsing.line_parser import LINE_LIMIT
+from agent.sources.lines.whole_files.copied_text import COPIES
+from agent.sources.lines.whole_files.documents import TABLE, find_growing
+from agent.sources.lines.whole_files.printed_tables import find_printed_table
+from agent.sources.lines.whole_files.wrapped_lines import Wrapping, join_wrapped
+from tests.agent.sources.lines.following.test_live_documents import Live
 from tests.agent.sources.lines.test_posted_forms import EVENTS, log4j
 
 Make = Callable[[int], bytes]

@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
-from agent.sources.lines.dialect_loader import choose_dialects
-from agent.sources.lines.live_documents import LiveDocuments
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
+from agent.sources.lines.following.live_documents import LiveDocuments
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from metrics.model.signals import Signal, SignalKind

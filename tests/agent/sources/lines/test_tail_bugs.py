@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.lines.config import FilesConfig
-from agent.sources.lines.dialect_loader import choose_dialects
-from agent.sources.lines.live_documents import LiveDocuments
-from agent.sources.lines.tail import SCAN_S, FileTail
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
+from agent.sources.lines.following.config import FilesConfig
+from agent.sources.lines.following.live_documents import LiveDocuments
+from agent.sources.lines.following.tail import SCAN_S, FileTail
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from metrics.model.signals import Signal
-from tests.agent.sources.lines.test_tail import START_AT, line, lines
+from tests.agent.sources.lines.following.test_tail import START_AT, line, lines
 
 _BUG = b"the text that shows a bug"
 _DIALECTS = choose_dialects("auto")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.lines.dialect_loader import choose_dialects
-from agent.sources.lines.line_parser import KEPT_BYTES, KEPT_LONG_BYTES
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
+from agent.sources.lines.parsing.line_parser import KEPT_BYTES, KEPT_LONG_BYTES
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from metrics.model.signals import Member, SignalKind

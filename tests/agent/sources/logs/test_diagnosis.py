@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from agent.cli import main
-from agent.sources.lines.dialect_loader import choose_dialects
-from agent.sources.lines.line_parser import ParserCounts
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
+from agent.sources.lines.parsing.line_parser import ParserCounts
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.sources.logs.diagnosis import describe_consumer, diagnose, diagnose_log

@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.sources.lines.dialect_loader import choose_dialects, list_codes, load_client_dialects
-from agent.sources.lines.line_parser import LineParser
+from agent.sources.lines.dialects.dialect_loader import (
+    choose_dialects,
+    list_codes,
+    load_client_dialects,
+)
+from agent.sources.lines.parsing.line_parser import LineParser
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from metrics.model.signals import FollowUp, Signal, SignalKind

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from agent.cli import main
-from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from metrics.model.signals import Signal, SignalKind

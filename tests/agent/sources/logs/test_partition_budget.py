@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.lines.line_parser import LineParser
+from agent.sources.lines.parsing.line_parser import LineParser
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.sources.logs.config import LogConfig

@@ -1,6 +1,6 @@
 import pytest
 
-from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.sources.logs.partition_budget import NAMED_MAX

@@ -6,7 +6,7 @@ KIP-848 consumer with the id of another process are recorded.
 
 import pytest
 
-from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from aggregation.incidents.error_names import name_error

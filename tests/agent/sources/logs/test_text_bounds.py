@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.sources.lines.dialect_loader import choose_dialects
+from agent.sources.lines.dialects.dialect_loader import choose_dialects
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from metrics.model.sample import REASON_MAX_CHARS

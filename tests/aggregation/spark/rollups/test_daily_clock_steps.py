@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agent.sources.lines.origin_streams import OriginStream
+from agent.sources.lines.parsing.origin_streams import OriginStream
 from agent.sources.logs.client_interpreter import ClientInterpreter
 from aggregation.incidents.incidents import Analysis, analyze
 from aggregation.rebalances.silences import read_silences

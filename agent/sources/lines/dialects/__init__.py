@@ -1,0 +1,1 @@
+"""Rules of clients' logs, and the search for lines that they may match."""

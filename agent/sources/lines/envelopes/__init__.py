@@ -1,0 +1,1 @@
+"""What a collector puts around a line: its prefix, its stream, its time."""

@@ -1,0 +1,1 @@
+"""Structured text: JSON, logfmt, printed objects, YAML and XML as fields of a record."""

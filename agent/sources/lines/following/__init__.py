@@ -1,0 +1,1 @@
+"""Files that grow: rotation, positions, pieces."""

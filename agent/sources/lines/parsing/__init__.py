@@ -1,0 +1,1 @@
+"""From a line to signals, stream by stream."""

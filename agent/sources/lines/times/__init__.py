@@ -1,0 +1,1 @@
+"""Stamps of lines: layouts, languages, zones."""

@@ -1,0 +1,1 @@
+"""Files that are read at once: exports, tables, copied text, packed logs."""
