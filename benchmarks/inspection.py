@@ -28,10 +28,10 @@ from kio.index import load_response_schema  # noqa: E402 - the path comes first
 from kio.serial import entity_reader  # noqa: E402
 
 from agent.config.addresses import parse_address  # noqa: E402
-from agent.inspection.admin_requests import Api, decode  # noqa: E402
-from agent.inspection.broker_pool import BrokerPool  # noqa: E402
+from agent.inspection.connection.admin_requests import Api, decode  # noqa: E402
+from agent.inspection.connection.broker_pool import BrokerPool  # noqa: E402
+from agent.inspection.connection.security import Security  # noqa: E402
 from agent.inspection.poller import Poller  # noqa: E402
-from agent.inspection.security import Security  # noqa: E402
 from tests.agent.inspection.simulated import Group, Simulated  # noqa: E402
 
 GROUPS, MEMBERS, BATCH, BROKERS = 5_000, 20, 50, 3

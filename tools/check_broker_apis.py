@@ -13,9 +13,9 @@ from typing import NamedTuple
 from kio.index import KioIndexError, load_request_schema
 
 from agent.config.addresses import parse_address
-from agent.inspection.admin_requests import SUPPORTED_VERSIONS, Api
-from agent.inspection.broker_connection import Connection
-from agent.inspection.security import Security
+from agent.inspection.connection.admin_requests import SUPPORTED_VERSIONS, Api
+from agent.inspection.connection.broker_connection import Connection
+from agent.inspection.connection.security import Security
 from agent.wire.codec.apis import APIS
 from agent.wire.codec.schema import request_layout, response_layout
 

@@ -304,7 +304,7 @@ def _access(
     bootstrap: str | None, command_config: Path | None, timeout_s: float | None
 ) -> "Access":
     from agent.inspection.client import Access  # noqa: PLC0415 - an extra
-    from agent.inspection.client_properties import (  # noqa: PLC0415
+    from agent.inspection.connection.client_properties import (  # noqa: PLC0415
         read_properties,
         request_timeout_s,
         security_of,

@@ -5,14 +5,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from agent.inspection.broker_pool import BrokerPool, ClusterView
+from agent.inspection.connection.broker_pool import BrokerPool, ClusterView
+from agent.inspection.connection.errors import RefusedError
+from agent.inspection.connection.security import Security
 from agent.inspection.describe_groups import DescribeResult, describe_groups, is_missing
-from agent.inspection.errors import RefusedError
 from agent.inspection.filters import GroupFilter
 from agent.inspection.group_offsets import add_offsets
 from agent.inspection.list_groups import ClusterListing, list_groups
 from agent.inspection.model import Description, Failure, GroupType, Listing
-from agent.inspection.security import Security
 
 RETRY_TIMEOUT_S = 15.0
 """A broker that died is fenced after 9 s by default; then its groups get another coordinator."""

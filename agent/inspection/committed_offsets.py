@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from sys import intern
 from typing import Any, NamedTuple
 
-from agent.inspection.admin_requests import Api
-from agent.inspection.broker_pool import BrokerPool
+from agent.inspection.connection.admin_requests import Api
+from agent.inspection.connection.broker_pool import BrokerPool
 from agent.inspection.coordinator_lookup import Coordinators, GroupRequest, send_to_coordinators
 from agent.inspection.model import Failure, GroupType, Node
 from agent.inspection.response_cache import ResponseCache

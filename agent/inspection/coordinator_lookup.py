@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from agent.inspection.admin_requests import Api, digest
-from agent.inspection.backoff import RETRIABLE, Backoff
-from agent.inspection.broker_pool import BrokerPool
-from agent.inspection.errors import BrokerError, UnreachableError
+from agent.inspection.connection.admin_requests import Api, digest
+from agent.inspection.connection.backoff import RETRIABLE, Backoff
+from agent.inspection.connection.broker_pool import BrokerPool
+from agent.inspection.connection.errors import BrokerError, UnreachableError
 from agent.inspection.model import Failure, Node
 from agent.inspection.response_cache import ResponseCache
 from agent.wire.codec.schema import Fields

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from agent.inspection.admin_requests import Api
-from agent.inspection.broker_pool import BrokerPool
+from agent.inspection.connection.admin_requests import Api
+from agent.inspection.connection.broker_pool import BrokerPool
 from agent.inspection.coordinator_lookup import (
     UNSUPPORTED,
     Coordinators,

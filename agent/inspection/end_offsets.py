@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from agent.inspection.admin_requests import Api
-from agent.inspection.broker_pool import BrokerPool
-from agent.inspection.errors import BrokerError, UnreachableError
+from agent.inspection.connection.admin_requests import Api
+from agent.inspection.connection.broker_pool import BrokerPool
+from agent.inspection.connection.errors import BrokerError, UnreachableError
 from agent.inspection.model import Node
 from agent.wire.codec.schema import Fields
 

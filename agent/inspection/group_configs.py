@@ -7,9 +7,9 @@ on the group is needed; without it, or before Kafka 4.0, the timeout is not know
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agent.inspection.admin_requests import Api
-from agent.inspection.broker_pool import BrokerPool
-from agent.inspection.errors import BrokerError
+from agent.inspection.connection.admin_requests import Api
+from agent.inspection.connection.broker_pool import BrokerPool
+from agent.inspection.connection.errors import BrokerError
 from agent.inspection.model import GroupType
 
 _GROUP_RESOURCE = 32

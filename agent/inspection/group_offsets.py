@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.committed_offsets import (
     CommittedOffsets,
     GroupOffsets,
     TopicOffsets,
     partition_lags,
 )
+from agent.inspection.connection.broker_pool import BrokerPool
 from agent.inspection.describe_groups import DescribeResult
 from agent.inspection.end_offsets import EARLIEST, EndOffsets, Ends
 from agent.inspection.model import (

@@ -5,7 +5,6 @@ A share group's lag comes from its coordinator (KIP-1226), since its records are
 
 from collections.abc import Iterable, Mapping
 
-from agent.inspection.broker_pool import BrokerPool
 from agent.inspection.committed_offsets import (
     CommittedOffsets,
     GroupOffsets,
@@ -13,6 +12,7 @@ from agent.inspection.committed_offsets import (
     has_lags,
     partition_lags,
 )
+from agent.inspection.connection.broker_pool import BrokerPool
 from agent.inspection.coordinator_lookup import Coordinators
 from agent.inspection.end_offsets import EndOffsets, Ends
 from agent.inspection.model import Failure, GroupType

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
-from agent.inspection.admin_requests import Api, digest
-from agent.inspection.backoff import RETRIABLE, Backoff
-from agent.inspection.broker_pool import BrokerPool, ClusterView, down_broker
-from agent.inspection.errors import BrokerError, UnreachableError
+from agent.inspection.connection.admin_requests import Api, digest
+from agent.inspection.connection.backoff import RETRIABLE, Backoff
+from agent.inspection.connection.broker_pool import BrokerPool, ClusterView, down_broker
+from agent.inspection.connection.errors import BrokerError, UnreachableError
 from agent.inspection.model import DownBroker, Listing, Node, parse_state, parse_type
 from agent.wire.codec.schema import Fields
 from agent.wire.members.error_codes import describe_error as error_name

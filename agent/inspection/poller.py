@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from agent.inspection.broker_pool import BrokerPool
+from agent.inspection.connection.broker_pool import BrokerPool
 from agent.inspection.coordinator_lookup import Coordinators
 from agent.inspection.describe_groups import DESCRIBE_APIS, Describer, is_missing
 from agent.inspection.group_configs import GroupSession, SessionReader

@@ -16,7 +16,7 @@ from agent import request_bodies
 from agent.config import yaml_loader
 from agent.config.limits import LimitsConfig
 from agent.hub import push_receiver, recent_records
-from agent.inspection import admin_requests, broker_connection, broker_pool
+from agent.inspection.connection import admin_requests, broker_connection, broker_pool
 from agent.outputs.hub_push import push
 from agent.outputs.spool import spool
 from agent.runtime import log_format, pipeline

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from agent.inspection.admin_requests import Api
-from agent.inspection.broker_connection import Connection
-from agent.inspection.security import CLIENT_ID, Security
+from agent.inspection.connection.admin_requests import Api
+from agent.inspection.connection.broker_connection import Connection
+from agent.inspection.connection.security import CLIENT_ID, Security
 from agent.lab.broker import Cluster
 from agent.lab.proxy import LIST_GROUPS, FaultProxy
 from agent.processes.ports import HOST

@@ -6,7 +6,7 @@ from typing import Any
 
 from agent.config.kafka import KafkaAccess
 from agent.config.security import Mechanism, SecurityConfig
-from agent.inspection.security import open_security
+from agent.inspection.connection.security import open_security
 
 _TOKEN_LIFE_S = 300.0
 """Longest use of a token before it is read again: a file holds no expiry."""

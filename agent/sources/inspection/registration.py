@@ -11,8 +11,8 @@ from agent.sources.source_type import SourceContext, SourceType, require_extra
 
 def _create(config: GroupsSourceConfig, context: SourceContext) -> Source:
     with require_extra("wire"):
-        from agent.inspection.broker_pool import BrokerPool  # noqa: PLC0415 - an extra
-        from agent.inspection.security import open_security  # noqa: PLC0415
+        from agent.inspection.connection.broker_pool import BrokerPool  # noqa: PLC0415 - an extra
+        from agent.inspection.connection.security import open_security  # noqa: PLC0415
         from agent.sources.inspection.source import GroupsSource  # noqa: PLC0415
     cluster = context.cluster
     nodes = [parse_address(address, "bootstrap_servers") for address in cluster.bootstrap_servers]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from agent.errors import ConfigError
-from agent.inspection.broker_pool import BrokerPool
-from agent.inspection.errors import BrokerError, RefusedError
+from agent.inspection.connection.broker_pool import BrokerPool
+from agent.inspection.connection.errors import BrokerError, RefusedError
 from agent.inspection.group_configs import GroupSession
 from agent.inspection.lag import GroupLag, total_lag
 from agent.inspection.lag_growth import GroupLagLevel, LagFollower

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from agent.cli import main
 from agent.inspection import client
-from agent.inspection.admin_requests import Api
-from agent.inspection.broker_connection import Connection
+from agent.inspection.connection.admin_requests import Api
+from agent.inspection.connection.broker_connection import Connection
 from metrics.model.sample import encode
 from metrics.model.signals import Member, SignalKind
 from metrics.tracking.status_track import StatusConfig

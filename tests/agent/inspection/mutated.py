@@ -16,7 +16,7 @@ from uuid import UUID
 
 from kio.index import load_response_schema
 
-from agent.inspection.admin_requests import Api
+from agent.inspection.connection.admin_requests import Api
 from agent.wire.codec.schema import Fields
 from tests.agent.inspection.simulated import Simulated
 

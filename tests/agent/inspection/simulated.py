@@ -16,7 +16,7 @@ from typing import Any, Self
 from kio.index import load_response_schema
 from kio.serial import entity_writer
 
-from agent.inspection.admin_requests import Api
+from agent.inspection.connection.admin_requests import Api
 from agent.inspection.end_offsets import EARLIEST
 from agent.wire.codec.schema import Fields
 from tests.agent.inspection.simulated_messages import (

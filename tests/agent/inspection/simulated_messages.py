@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from agent.inspection.admin_requests import Api
+from agent.inspection.connection.admin_requests import Api
 from agent.wire.codec.buffer import Buffer
 from agent.wire.codec.schema import Fields, request_layout
 from tests.agent.wire.frames import assignment, subscription

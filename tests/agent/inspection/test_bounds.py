@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from agent.errors import DecodeError
-from agent.inspection import admin_requests, broker_connection
-from agent.inspection.admin_requests import Api, decode
-from agent.inspection.broker_connection import BrokerResponse
+from agent.inspection.connection import admin_requests, broker_connection
+from agent.inspection.connection.admin_requests import Api, decode
+from agent.inspection.connection.broker_connection import BrokerResponse
 from tests.agent.wire.frames import answer
 
 

@@ -9,13 +9,13 @@ from typing import TypeVar
 
 import pytest
 
-from agent.inspection.admin_requests import Api
-from agent.inspection.broker_pool import BrokerPool
+from agent.inspection.connection.admin_requests import Api
+from agent.inspection.connection.broker_pool import BrokerPool
+from agent.inspection.connection.errors import UnreachableError
+from agent.inspection.connection.security import Security
 from agent.inspection.describe_groups import describe_groups
-from agent.inspection.errors import UnreachableError
 from agent.inspection.list_groups import ClusterListing, ListingCache, list_groups
 from agent.inspection.model import Description, Failure, GroupState, GroupType
-from agent.inspection.security import Security
 from agent.wire.codec.schema import Fields
 from tests.agent.inspection.simulated import HOST, KAFKA_28, Group, Simulated
 from tests.agent.wire.frames import subscription

@@ -9,16 +9,16 @@ from datetime import timedelta
 import pytest
 
 from agent.config.security import Mechanism
-from agent.inspection import broker_connection, broker_pool
-from agent.inspection.admin_requests import Api
-from agent.inspection.broker_connection import Connection
-from agent.inspection.broker_pool import BrokerPool
-from agent.inspection.errors import RefusedError, UnreachableError
+from agent.inspection.connection import broker_connection, broker_pool
+from agent.inspection.connection.admin_requests import Api
+from agent.inspection.connection.broker_connection import Connection
+from agent.inspection.connection.broker_pool import BrokerPool
+from agent.inspection.connection.errors import RefusedError, UnreachableError
+from agent.inspection.connection.sasl import Exchange
+from agent.inspection.connection.security import Login, Security
 from agent.inspection.model import Node
-from agent.inspection.sasl import Exchange
-from agent.inspection.security import Login, Security
+from tests.agent.inspection.connection.test_broker_connection import server
 from tests.agent.inspection.simulated import HOST, KAFKA_28, Simulated
-from tests.agent.inspection.test_broker_connection import server
 from tests.agent.wire.frames import answer
 
 _LONGEST = timedelta(milliseconds=(1 << 31) - 1)

@@ -3,11 +3,11 @@ from contextlib import suppress
 
 import pytest
 
-from agent.inspection.admin_requests import Api
-from agent.inspection.broker_pool import BrokerPool
+from agent.inspection.connection.admin_requests import Api
+from agent.inspection.connection.broker_pool import BrokerPool
+from agent.inspection.connection.security import Security
 from agent.inspection.lag import GroupLag, LagReader, total_lag
 from agent.inspection.model import Failure, GroupType
-from agent.inspection.security import Security
 from metrics.model.snapshot import TopicLag
 from tests.agent.inspection.simulated import HOST, KAFKA_28, KAFKA_43, Group, Simulated
 from tests.agent.inspection.simulated_messages import Versions

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from agent.cli import main
 from agent.inspection import client, poller
-from agent.inspection.admin_requests import Api
-from agent.inspection.broker_pool import BrokerPool
-from agent.inspection.security import Security
+from agent.inspection.connection.admin_requests import Api
+from agent.inspection.connection.broker_pool import BrokerPool
+from agent.inspection.connection.security import Security
 from agent.sources.inspection.config import GroupsSourceConfig
 from agent.sources.inspection.source import GroupsSource
 from metrics.model.sample import decode, encode

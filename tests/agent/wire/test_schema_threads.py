@@ -9,7 +9,7 @@ from threading import Barrier
 import pytest
 from kio.schema.index import api_key_map, schema_name_map
 
-from agent.inspection.admin_requests import Api, encode
+from agent.inspection.connection.admin_requests import Api, encode
 from agent.wire.codec import schema
 from agent.wire.codec.apis import APIS
 

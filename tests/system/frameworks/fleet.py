@@ -14,8 +14,8 @@ from typing import IO, Self
 from confluent_kafka import Producer
 
 from agent.inspection.client import Access, Extras, describe
+from agent.inspection.connection.security import Security
 from agent.inspection.model import Failure, GroupState
-from agent.inspection.security import Security
 from tests.system.frameworks.program import Program
 from tests.system.observer import DEADLINE_S
 

@@ -9,9 +9,9 @@ import pytest
 from agent.config.security import Mechanism
 from agent.errors import ConfigError
 from agent.inspection import group_configs
-from agent.inspection.admin_requests import Api
-from agent.inspection.broker_pool import BrokerPool
-from agent.inspection.security import Login, Security
+from agent.inspection.connection.admin_requests import Api
+from agent.inspection.connection.broker_pool import BrokerPool
+from agent.inspection.connection.security import Login, Security
 from agent.sources.inspection.config import GroupsSourceConfig
 from agent.sources.inspection.source import _MAX_LAGS, GroupsSource
 from metrics.model.sample import Sample

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent.inspection.admin_requests import Api
-from agent.inspection.broker_connection import BrokerResponse, Connection
-from agent.inspection.errors import BrokerError, RefusedError, UnreachableError
+from agent.inspection.connection.admin_requests import Api
+from agent.inspection.connection.broker_connection import BrokerResponse, Connection
+from agent.inspection.connection.errors import BrokerError, RefusedError, UnreachableError
+from agent.inspection.connection.security import Security
 from agent.inspection.model import DownBroker, Node
-from agent.inspection.security import Security
 from agent.wire.codec.schema import Fields
 from agent.wire.members.error_codes import describe_error as error_name
 

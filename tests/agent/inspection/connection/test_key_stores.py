@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import ConfigError
-from agent.inspection.client_properties import security_of
-from agent.inspection.key_stores import open_key_store
+from agent.inspection.connection.client_properties import security_of
+from agent.inspection.connection.key_stores import open_key_store
 
 KEYTOOL = shutil.which("keytool")
 pytestmark = pytest.mark.skipif(

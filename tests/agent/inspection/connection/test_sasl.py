@@ -5,8 +5,8 @@ import hmac
 import pytest
 
 from agent.config.security import Mechanism
-from agent.inspection.errors import RefusedError
-from agent.inspection.sasl import Exchange, oauth_bearer, plain, scram
+from agent.inspection.connection.errors import RefusedError
+from agent.inspection.connection.sasl import Exchange, oauth_bearer, plain, scram
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = (

@@ -2,7 +2,7 @@
 
 import ssl
 
-from agent.inspection.errors import BrokerError, RefusedError, UnreachableError
+from agent.inspection.connection.errors import BrokerError, RefusedError, UnreachableError
 
 _HOST_MISMATCH, _ADDRESS_MISMATCH, _EXPIRED = 62, 64, 10
 """OpenSSL's X509_V_ERR codes."""

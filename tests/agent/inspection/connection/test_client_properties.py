@@ -11,12 +11,16 @@ import trustme
 
 from agent.config.security import Mechanism
 from agent.errors import ConfigError
-from agent.inspection import client_properties
-from agent.inspection.client_properties import read_properties, request_timeout_s, security_of
-from agent.inspection.errors import RefusedError
-from agent.inspection.jaas import make_unsecured_token
-from agent.inspection.msk_iam import make_token
-from agent.inspection.security import Security
+from agent.inspection.connection import client_properties
+from agent.inspection.connection.client_properties import (
+    read_properties,
+    request_timeout_s,
+    security_of,
+)
+from agent.inspection.connection.errors import RefusedError
+from agent.inspection.connection.jaas import make_unsecured_token
+from agent.inspection.connection.msk_iam import make_token
+from agent.inspection.connection.security import Security
 
 JAAS = "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
 SCRAM = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"

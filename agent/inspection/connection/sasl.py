@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Generator
 
 from agent.config.security import Mechanism
-from agent.inspection.errors import RefusedError
+from agent.inspection.connection.errors import RefusedError
 
 Exchange = Generator[bytes, bytes, None]
 _ITERATIONS_MAX = 1_000_000

@@ -9,9 +9,9 @@ import trustme
 
 from agent.config.security import Mechanism, Protocol, SecurityConfig
 from agent.errors import ConfigError
-from agent.inspection import security
-from agent.inspection.errors import RefusedError, UnreachableError
-from agent.inspection.security import exchange_assertion, fetch_token, open_security
+from agent.inspection.connection import security
+from agent.inspection.connection.errors import RefusedError, UnreachableError
+from agent.inspection.connection.security import exchange_assertion, fetch_token, open_security
 from tests.agent.trickling import ANSWERS, Answer, answering, trickling
 
 

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, NamedTuple, Self, TypeVar
 
 from agent.errors import DecodeError
-from agent.inspection import error_messages as faults
-from agent.inspection.admin_requests import (
+from agent.inspection.connection import error_messages as faults
+from agent.inspection.connection.admin_requests import (
     API_VERSIONS_VERSION,
     SUPPORTED_VERSIONS,
     Api,
@@ -20,9 +20,9 @@ from agent.inspection.admin_requests import (
     encode,
     throttle_s,
 )
-from agent.inspection.errors import RefusedError, UnreachableError
-from agent.inspection.sasl import Exchange
-from agent.inspection.security import CLIENT_ID, Login, Security
+from agent.inspection.connection.errors import RefusedError, UnreachableError
+from agent.inspection.connection.sasl import Exchange
+from agent.inspection.connection.security import CLIENT_ID, Login, Security
 from agent.processes.daemon_thread import call_in_daemon
 from agent.wire.codec.schema import Fields
 from agent.wire.members.error_codes import describe_error as error_name

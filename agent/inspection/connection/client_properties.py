@@ -16,18 +16,24 @@ from typing import TypeVar
 from agent.config.addresses import check_url
 from agent.config.security import ISSUER_EXAMPLE, Mechanism, Protocol
 from agent.errors import ConfigError
-from agent.inspection.config_providers import resolve_providers
-from agent.inspection.jaas import (
+from agent.inspection.connection.config_providers import resolve_providers
+from agent.inspection.connection.jaas import (
     find_jaas_file,
     has_unsecured_claims,
     make_unsecured_token,
     parse_options,
     read_client_section,
 )
-from agent.inspection.key_stores import KeyStore, open_key_store
-from agent.inspection.msk_iam import MECHANISM as MSK_IAM
-from agent.inspection.msk_iam import find_region, make_token
-from agent.inspection.security import CLIENT_ID, Login, Security, exchange_assertion, fetch_token
+from agent.inspection.connection.key_stores import KeyStore, open_key_store
+from agent.inspection.connection.msk_iam import MECHANISM as MSK_IAM
+from agent.inspection.connection.msk_iam import find_region, make_token
+from agent.inspection.connection.security import (
+    CLIENT_ID,
+    Login,
+    Security,
+    exchange_assertion,
+    fetch_token,
+)
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}

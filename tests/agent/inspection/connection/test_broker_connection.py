@@ -13,10 +13,10 @@ import pytest
 import trustme
 
 from agent.config.security import Mechanism
-from agent.inspection.admin_requests import Api
-from agent.inspection.broker_connection import Connection
-from agent.inspection.errors import BrokerError, UnreachableError
-from agent.inspection.security import Login, Security
+from agent.inspection.connection.admin_requests import Api
+from agent.inspection.connection.broker_connection import Connection
+from agent.inspection.connection.errors import BrokerError, UnreachableError
+from agent.inspection.connection.security import Login, Security
 from tests.agent.inspection.simulated import HOST, KAFKA_28, Simulated
 
 PASSWORDS = {"agent": "right"}

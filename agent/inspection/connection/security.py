@@ -11,8 +11,8 @@ from typing import assert_never
 
 from agent.config.security import Mechanism, SecurityConfig
 from agent.errors import ConfigError
-from agent.inspection.errors import RefusedError, UnreachableError
-from agent.inspection.sasl import Exchange, oauth_bearer, plain, scram
+from agent.inspection.connection.errors import RefusedError, UnreachableError
+from agent.inspection.connection.sasl import Exchange, oauth_bearer, plain, scram
 
 CLIENT_ID = "rebalance-agent"
 _TOKEN_TIMEOUT_S = 10.0

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from agent.errors import ConfigError
-from agent.inspection.errors import RefusedError
+from agent.inspection.connection.errors import RefusedError
 
 MECHANISM = "AWS_MSK_IAM"
 """The mechanism's name in Java's configuration; on the wire it is OAUTHBEARER."""

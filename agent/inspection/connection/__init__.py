@@ -1,0 +1,1 @@
+"""Connections to brokers: client properties, TLS, SASL, requests, a pool."""
