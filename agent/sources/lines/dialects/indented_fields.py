@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from agent.sources.lines.dialects.dialect import LogEvent, Rule
 from agent.sources.lines.envelopes.envelope import LogEntry
+from agent.sources.lines.fields.decoding import decode
 from agent.sources.lines.fields.inspected_objects import is_compact, join_inspected, write_lines
-from agent.sources.lines.fields.json_entry import decode
 
 INDENT = b"    "
 """Before each field, as pino-pretty writes it."""

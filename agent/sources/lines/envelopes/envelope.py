@@ -21,19 +21,11 @@ from msgspec.structs import replace
 from agent.sources.lines.envelopes.collector_prefix import CollectorPrefix, is_bare, match_prefix
 from agent.sources.lines.envelopes.known_prefixes import KnownPrefixes
 from agent.sources.lines.fields.colours import strip_colours
-from agent.sources.lines.fields.json_entry import (
-    TIMES,
-    Json,
-    JsonEntry,
-    decode,
-    has_time,
-    is_entry,
-    read_entries,
-    read_object,
-    read_other_times,
-    read_pairs,
-    read_tabbed,
-)
+from agent.sources.lines.fields.decoding import Json, decode
+from agent.sources.lines.fields.entry_keys import TIMES, has_time, is_entry, read_other_times
+from agent.sources.lines.fields.entry_origin import JsonEntry
+from agent.sources.lines.fields.flat_fields import read_pairs, read_tabbed
+from agent.sources.lines.fields.json_entry import read_entries, read_object
 from agent.sources.lines.fields.record_fields import read_message
 from agent.sources.lines.times.timestamps import TimestampReader, parse_epoch
 

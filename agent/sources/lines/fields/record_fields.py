@@ -12,7 +12,8 @@ from html import unescape
 
 import msgspec
 
-from agent.sources.lines.fields.json_entry import MESSAGES, Json, decode
+from agent.sources.lines.fields.decoding import Json, decode
+from agent.sources.lines.fields.entry_keys import MESSAGES
 from agent.sources.lines.fields.record_dumps import find_collector_time, split_xml
 from agent.sources.lines.fields.yaml_records import read_yaml_record
 

@@ -18,8 +18,9 @@ from typing import Any
 
 import msgspec
 
+from agent.sources.lines.fields.decoding import Json, decode, decode_first
+from agent.sources.lines.fields.entry_keys import level_of
 from agent.sources.lines.fields.inspected_objects import as_json
-from agent.sources.lines.fields.json_entry import Json, decode, decode_first, level_of
 
 _KNOWN = (
     "why", "group", "groupId", "member_id", "memberId", "leaderId", "isLeader", "instance_id",

@@ -17,7 +17,8 @@ from weakref import WeakSet
 
 from agent.sources.lines.envelopes.clock_shift import Shift
 from agent.sources.lines.envelopes.line_order import HEAD_LINES, LineOrder, find_order
-from agent.sources.lines.fields.json_entry import decode, split_export
+from agent.sources.lines.fields.decoding import decode
+from agent.sources.lines.fields.json_entry import split_export
 from agent.sources.lines.following.live_text import LiveText
 from agent.sources.lines.parsing.line_parser import LINE_LIMIT, LineParser
 from agent.sources.lines.parsing.stream_parser import LineCounts

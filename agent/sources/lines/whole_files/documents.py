@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from agent.sources.lines.fields.json_entry import decode, split_export
+from agent.sources.lines.fields.decoding import decode
+from agent.sources.lines.fields.json_entry import split_export
 from agent.sources.lines.fields.record_dumps import (
     VERBOSE_HEAD,
     Split,

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from agent.sources.lines.fields.colours import strip_colours
-from agent.sources.lines.fields.json_entry import MESSAGES
+from agent.sources.lines.fields.entry_keys import MESSAGES
 from agent.sources.lines.fields.record_dumps import Split
 from agent.sources.lines.whole_files.tables import find_table
 

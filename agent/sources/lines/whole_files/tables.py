@@ -16,7 +16,8 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from agent.sources.lines.fields.json_entry import MESSAGES, TIMES, Json, decode
+from agent.sources.lines.fields.decoding import Json, decode
+from agent.sources.lines.fields.entry_keys import MESSAGES, TIMES
 from agent.sources.lines.fields.record_dumps import Split
 from agent.sources.lines.times.timestamps import TimestampReader
 

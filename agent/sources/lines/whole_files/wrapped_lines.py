@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 
-from agent.sources.lines.fields.json_entry import decode
+from agent.sources.lines.fields.decoding import decode
 from agent.sources.lines.whole_files.printed_tables import find_printed_table
 
 Blocks = Iterator[tuple[bytes, float]]
