@@ -27,3 +27,8 @@ class OutputError(RebalanceAgentError):
 
 class RecordsError(RebalanceAgentError):
     """Requested records do not exist or cannot be read."""
+
+
+def reason_of(error: BaseException | str) -> str:
+    """Return an error in the system's words, without number and path; a text as it is."""
+    return getattr(error, "strerror", None) or str(error)

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from agent.errors import ConfigError, RecordsError
+from agent.errors import ConfigError, RecordsError, reason_of
 from agent.timed_opener import open_timed
 from metrics.model.sample import MALFORMED
 
@@ -70,10 +70,10 @@ def _read(answer: HTTPResponse | urllib.error.HTTPError) -> bytes:
     return body
 
 
-def _cause(error: Exception) -> object:
+def _cause(error: Exception) -> str:
     """Return an error without the wrapping of urllib, in the system's words."""
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
-    return getattr(cause, "strerror", None) or cause
+    return reason_of(cause)
 
 
 def _without_user(url: str) -> tuple[str, str]:

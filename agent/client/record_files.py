@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent.errors import RecordsError
+from agent.errors import RecordsError, reason_of
 from metrics.model.sample import Sample, SampleKind, Scope, decode, format_time, parse_time
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _from_spool(path: Path, group: str) -> Found:
             return _from_files(files, group)
         except FileNotFoundError as error:
             if not again:
-                raise RecordsError(f"{path}: {error}") from error
+                raise RecordsError(f"{path}: {reason_of(error)}") from error
     raise RecordsError(f"{path}: found no *.jsonl of a spool and no tables in it")
 
 
@@ -101,7 +101,7 @@ def _from_files(paths: Iterable[Path], group: str) -> Found:
         except FileNotFoundError:
             raise
         except (OSError, EOFError, zlib.error) as error:
-            found.faults.append(f"{path}: {error}")
+            found.faults.append(f"{path}: {reason_of(error)}")
     return found
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from agent.config.addresses import check_url
 from agent.config.kafka import check_topic
-from agent.errors import ConfigError
+from agent.errors import ConfigError, reason_of
 from metrics.model.units import Duration
 
 
@@ -57,7 +57,7 @@ def read_token(path: Path | None) -> str:
     try:
         token = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"hub.token_file: {path}: {error}") from error
+        raise ConfigError(f"hub.token_file: {path}: {reason_of(error)}") from error
     if not token:
         raise ConfigError(f"hub.token_file: {path}: is empty")
     return token

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from agent.config.addresses import check_url
 from agent.config.security import ISSUER_EXAMPLE, Mechanism, Protocol
-from agent.errors import ConfigError
+from agent.errors import ConfigError, reason_of
 from agent.inspection.connection.config_providers import resolve_providers
 from agent.inspection.connection.jaas import (
     find_jaas_file,
@@ -55,7 +55,7 @@ def read_properties(path: Path) -> dict[str, str]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or str(error)
+        said = reason_of(error)
         raise ConfigError(f"{path}: cannot be read: {said}") from error
     found: dict[str, str] = {}
     lines = iter(text.splitlines())
@@ -217,7 +217,8 @@ def _tls(properties: Mapping[str, str], where: str) -> ssl.SSLContext:
         else:
             _load_own(context, properties)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"{where}: ssl: a certificate or key cannot be used: {error}") from error
+        reason = reason_of(error)
+        raise ConfigError(f"{where}: ssl: a certificate or key cannot be used: {reason}") from error
     # as Java: any certificate of the store is trusted, and keytool's lack extensions of RFC 5280
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -269,4 +270,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+        raise ConfigError(f"{path}: cannot be read: {reason_of(error)}") from error

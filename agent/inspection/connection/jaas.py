@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.errors import ConfigError
+from agent.errors import ConfigError, reason_of
 
 _OPTION = re.compile(r'([\w.]+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|([^\s";]+))')
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -47,7 +47,7 @@ def read_client_section(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"KAFKA_OPTS: {path} cannot be read: {error}") from error
+        raise ConfigError(f"KAFKA_OPTS: {path} cannot be read: {reason_of(error)}") from error
     match = _SECTION.search(_COMMENT.sub(" ", text))
     if match is None:
         raise ConfigError(f"KAFKA_OPTS: {path}: found no section KafkaClient")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import assert_never
 
 from agent.config.security import Mechanism, SecurityConfig
-from agent.errors import ConfigError
+from agent.errors import ConfigError, reason_of
 from agent.inspection.connection.errors import RefusedError, UnreachableError
 from agent.inspection.connection.sasl import Exchange, oauth_bearer, plain, scram
 
@@ -101,7 +101,7 @@ def _secret(path: Path) -> str:
     try:
         return path.read_text().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        text = getattr(error, "strerror", None) or str(error)
+        text = reason_of(error)
         raise ConfigError(f"security: {path} cannot be read: {text}") from error
 
 

@@ -7,7 +7,7 @@ new id, or the receiver would take new records for old ones.
 from pathlib import Path
 from uuid import uuid4
 
-from agent.errors import OutputError
+from agent.errors import OutputError, reason_of
 
 _FILE = ".id"
 
@@ -24,7 +24,7 @@ def spool_id(folder: Path) -> str:
             _create(folder)
         return (folder / _FILE).read_text(encoding="ascii").strip()
     except OSError as error:
-        raise OutputError(f"spool {str(folder)!r}: {error}") from error
+        raise OutputError(f"spool {str(folder)!r}: {reason_of(error)}") from error
 
 
 def discard_spool_id(folder: Path) -> None:
@@ -37,7 +37,7 @@ def discard_spool_id(folder: Path) -> None:
     try:
         (folder / _FILE).unlink(missing_ok=True)
     except OSError as error:
-        raise OutputError(f"spool {str(folder)!r}: {error}") from error
+        raise OutputError(f"spool {str(folder)!r}: {reason_of(error)}") from error
 
 
 def _create(folder: Path) -> None:

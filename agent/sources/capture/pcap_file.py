@@ -19,7 +19,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-from agent.errors import SourceError
+from agent.errors import SourceError, reason_of
 from agent.sources.base import TICK_S, Tick
 from agent.sources.lines.whole_files.recordings import Failed, fail
 from agent.wire.connection import ConnectionClosed, DecodedRequest, Event
@@ -139,7 +139,7 @@ def is_capture(path: str) -> bool:
             with gzip.open(path) as file:
                 magic = file.read(4)
     except (OSError, EOFError, zlib.error) as error:
-        raise SourceError(f"{path}: {error}") from error
+        raise SourceError(f"{path}: {reason_of(error)}") from error
     return magic in _PCAP or magic == _PCAPNG
 
 
@@ -161,7 +161,7 @@ def packets(path: str, counts: Counter[str] | None = None) -> Iterator[Packet]:
             if not (yield from _read(path, file, magic)) and counts is not None:
                 counts["cut_short"] += 1
     except (OSError, EOFError, zlib.error) as error:
-        raise SourceError(f"{path}: {error}") from error
+        raise SourceError(f"{path}: {reason_of(error)}") from error
 
 
 class _Rewind:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from agent.errors import SourceError
 from agent.sources.capture.pcap_file import signals
 from agent.sources.source_type import ReplayOptions, ReplayStream
 
@@ -14,8 +15,11 @@ def read(paths: Sequence[str], options: ReplayOptions) -> list[ReplayStream]:
 
 def _read_captures(paths: Sequence[str], options: ReplayOptions) -> ReplayStream:
     """Yield the signals; note the parts of the captures that were not read."""
-    counts = Counter[str]()
-    if not (yield from signals(paths, options.cluster, counts, options.on_unreadable)):
+    counts, failed = Counter[str](), list[SourceError]()
+    requests = yield from signals(paths, options.cluster, counts, failed.append)
+    for error in failed:
+        options.on_unreadable(error)
+    if not requests and len(failed) < len(paths):
         options.on_note("found no request of a Kafka client in the captures")
     if unread := [f"{what} {count}" for what, count in sorted(counts.items()) if count]:
         options.on_note(f"not read: {', '.join(unread)}")

@@ -3,7 +3,7 @@
 import zlib
 from pathlib import Path
 
-from agent.errors import SourceError
+from agent.errors import SourceError, reason_of
 from agent.sources.lines.whole_files.recordings import open_unpacked
 
 HEAD_BYTES = 1 << 16
@@ -28,4 +28,4 @@ def read_head(path: str) -> bytes:
         with open_unpacked(Path(path)) as file:
             return file.read(HEAD_BYTES)
     except (OSError, EOFError, zlib.error) as error:
-        raise SourceError(f"{path}: {error}") from error
+        raise SourceError(f"{path}: {reason_of(error)}") from error

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from agent.cli import main
@@ -111,12 +112,15 @@ def test_files_show_their_source(tmp_path: Path) -> None:
     assert sources == {"logs", "broker_log", "stats"}  # the capture has an admin client alone
 
 
-def test_a_file_that_cannot_show_its_source_is_one_sentence(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["replay", str(tmp_path / "no.log")])
+@pytest.mark.parametrize("source", [(), ("--source", "logs"), ("--source", "pcap")])
+def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path, source: tuple[str, ...]) -> None:
+    missing = tmp_path / "no.log"
+
+    result = CliRunner().invoke(main, ["replay", *source, str(missing)])
 
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: ")
-    assert "no.log" in result.stderr
+    assert result.stderr.startswith(f"Error: {missing}: ")
+    assert "Errno" not in result.stderr
 
 
 def test_a_brokers_line_is_explained() -> None:

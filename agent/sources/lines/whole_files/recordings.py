@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.errors import SourceError
+from agent.errors import SourceError, reason_of
 from agent.sources.lines.times.timestamps import estimate_arrival
 
 STDIN = "-"
@@ -211,7 +211,7 @@ def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
             while data := read(_BLOCK_BYTES):
                 yield data, arrival_at
     except (OSError, EOFError, zlib.error) as error:
-        raise SourceError(f"{path}: {error}") from error
+        raise SourceError(f"{path}: {reason_of(error)}") from error
 
 
 def _read_pipe(path: Path) -> Iterator[bytes]:

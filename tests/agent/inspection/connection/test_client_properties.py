@@ -207,7 +207,7 @@ def test_an_empty_identification_algorithm_checks_no_host_name(file: Path) -> No
         ),
         (
             "security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location=/none.pem",
-            "ssl: a certificate or key cannot be used: [Errno 2] No such file or directory",
+            "ssl: a certificate or key cannot be used: No such file or directory",
         ),
     ],
 )
