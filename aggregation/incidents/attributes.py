@@ -24,6 +24,8 @@ from metrics.model.partitions import parse_partitions
 from metrics.model.sample import FETCHERS_PAUSED, Sample, SampleKind, is_number, parse_time
 
 _Key = tuple[str, ...]
+HEARTBEAT_SHARE = 1 / 3
+"""Kafka's documentation: a heartbeat interval is no more than a third of the session timeout."""
 SLACK_S = 5.0
 """A new process reports its assignor with its first assignment, a little after its join."""
 
@@ -179,7 +181,7 @@ class Attributes:
         """Return the time at which a departed member stopped reading (Unix seconds).
 
         It may be before the departure: a dropped member read until its last poll, an expired one
-        until its last request.
+        until its last request, or until it gave up its partitions right behind that.
         """
         key = departure.member.key
         if departure.how is DepartureMode.DROPPED:
@@ -240,9 +242,27 @@ class Attributes:
         return max(found) if found and departure.how is DepartureMode.EXPIRED else None
 
     def _last_life_of(self, departure: MemberDeparture, at: float) -> float:
-        """Return ``at``, limited to the time between last assignment and departure."""
+        """Return ``at``, limited to the time between last assignment and departure.
+
+        A member that gave up its partitions within a heartbeat interval was alive until then.
+        """
         last_at = self._last_assignment_of(departure)
-        return min(departure.at, at if last_at is None else max(at, last_at))
+        stopped_at = min(departure.at, at if last_at is None else max(at, last_at))
+        return self._revocation_of(departure, stopped_at) or stopped_at
+
+    def _revocation_of(self, departure: MemberDeparture, since: float) -> float | None:
+        """Return when a member that still had partitions gave up all; None: not right behind.
+
+        A successor that came before the expiry begins without partitions: that is no revocation.
+        """
+        if departure.expired_at is not None:
+            return None
+        changes = self.changes_of_member.get(departure.member.key, [])
+        index = bisect_right(changes, since, key=lambda each: each.at)
+        is_own = 0 < index < len(changes) and changes[index - 1].owned and not changes[index].owned
+        session_s = self.session_of(departure.member.key, departure.at) or BROKER_SESSION_S
+        until = min(departure.at, since + session_s * HEARTBEAT_SHARE)
+        return changes[index].at if is_own and changes[index].at <= until else None
 
     def _last_assignment_of(self, departure: MemberDeparture) -> float | None:
         """Return the time of a departed member's last assignment; None if no source shows it."""

@@ -350,14 +350,19 @@ def _list_leaves(exits: Iterable[_Exit]) -> _Leaves:
 
 
 def _find_leave(change: Ownership | _Exit, leaves: _Leaves, owns_again_at: float) -> _Loss | None:
-    """Return the loss by a leave or a close, if a member gives all up right before it."""
+    """Return the loss by a leave or a close, if a member gives all up right before it.
+
+    Or by an expiry, if it gave all up behind its last request.
+    """
     if isinstance(change, _Exit) or change.owned:
         return None
     until = min(change.at + SLACK_S, owns_again_at)
     near = (
         each
         for each in leaves.get(change.member, ())
-        if change.at <= each.at <= until or change.at <= (each.closed_at or 0.0) <= until
+        if change.at <= each.at <= until
+        or change.at <= (each.closed_at or 0.0) <= until
+        or change.at == each.stopped_at
     )
     left = next(near, None)
     return None if left is None else _loss_by(left, change.at)
@@ -439,7 +444,7 @@ class _LongGaps:
         if gap.is_taken or (is_short and gap.until is not None):
             return gap
         gone_at = self._read().gone_at(loss.at, until)
-        if gone_at is not None and gone_at - loss.at <= STOP_S:
+        if gone_at is not None and self._is_of_stop(loss, gone_at):
             return None
         until = min(until, inf if gone_at is None else gone_at, loss.at + _limit_of(loss))
         if not loss.is_kept and self._read().has_reader(gap.topic, min(until, loss.at + GONE_S)):
@@ -447,8 +452,16 @@ class _LongGaps:
         if loss.how is DepartureMode.LEFT and not loss.is_kept:
             return gap if is_short else None
         if is_short and not self._read().has_owner(until):
-            return gap  # its only member may be back within the time that counts
+            lived_until = self._read().lived_until(until)
+            if self._is_of_stop(loss, lived_until):
+                return gap  # its only member may be back within the time that counts
+            until = lived_until
         return gap._replace(until=until)
+
+    def _is_of_stop(self, loss: _Loss, gone_at: float) -> bool:
+        """Check that a member departed as the whole group stopped: nobody came after it."""
+        is_near = gone_at - loss.at <= STOP_S
+        return is_near and not self._read().has_arrival(loss.at, gone_at)
 
     def _read(self) -> Readers:
         """Return the group's readers; they are computed if a gap is long."""

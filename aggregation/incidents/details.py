@@ -121,12 +121,8 @@ def _silence(draft: Draft, attributes: Attributes) -> Detail:
     known: Detail = {} if timeout_s is None else {"session_timeout_ms": _ms(timeout_s)}
     if any(each.returned_as_new for each in draft.all_departures):
         known |= {"returned_as_new": True}
-    if attributes.is_session_on_broker(departure.at):
-        stop = attributes.stop_of(departure)
-        return known | ({"since": format_time(stop)} if stop < departure.at else {})
-    if timeout_s is None or not departure.is_silent:
-        return known
-    return known | {"since": format_time(departure.at - timeout_s)}
+    stop = attributes.stop_of(departure)
+    return known | ({"since": format_time(stop)} if stop < departure.at else {})
 
 
 def _session(draft: Draft, attributes: Attributes) -> Detail:

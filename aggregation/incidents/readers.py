@@ -10,6 +10,7 @@ Source: incidents.md 1a.8.
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from math import inf
 from typing import NamedTuple
 
@@ -38,12 +39,15 @@ class Readers:
         members: dict[str, set[_Key]] = defaultdict(set)
         self._changes: dict[str, list[tuple[float, int]]] = defaultdict(list)
         of_group = self._of_group = list[tuple[float, int]]()
+        self._arrivals = list[float]()
         owners = set[_Key]()
         for at, member, partitions, _ in changes:
             topics = frozenset(each.rpartition("-")[0] for each in partitions)
             for topic in owned.get(member, frozenset()) ^ topics:
                 _set(members[topic], member, is_in=topic in topics)
                 self._changes[topic].append((at, len(members[topic])))
+            if member not in owned:
+                self._arrivals.append(at)
             owned[member] = topics
             _set(owners, member, is_in=bool(topics))
             of_group.append((at, len(owners)))
@@ -53,7 +57,10 @@ class Readers:
             for (at, number), until in zip(of_group, ends, strict=False)
             if number
         ]
-        self._gone = [*_find_gone([*lives, *rounds], now)]
+        spans = sorted([*lives, *rounds])
+        self._gone = [*_find_gone(spans, now)]
+        self._begins = [each.since for each in spans]
+        self._ends = [*accumulate((each.until for each in spans), max)]
 
     def has_reader(self, topic: str, at: float) -> bool:
         """Check whether a member has partitions of a topic at an instant."""
@@ -62,6 +69,16 @@ class Readers:
     def has_owner(self, at: float) -> bool:
         """Check whether a member has partitions at an instant."""
         return _is_positive(self._of_group, at)
+
+    def has_arrival(self, since: float, until: float) -> bool:
+        """Check whether a member had partitions for the first time within a span."""
+        index = bisect_right(self._arrivals, since)
+        return index < len(self._arrivals) and self._arrivals[index] <= until
+
+    def lived_until(self, at: float) -> float:
+        """Return the last instant, up to this one, at which the group lived."""
+        index = bisect_right(self._begins, at)
+        return min(at, self._ends[index - 1]) if index else at
 
     def gone_at(self, since: float, until: float) -> float | None:
         """Return when the group had gone first within a span; None: it lived on."""
@@ -78,10 +95,13 @@ def _set(members: set[_Key], member: _Key, *, is_in: bool) -> None:
     (members.add if is_in else members.discard)(member)
 
 
-def _find_gone(lives: Iterable[LivingSpan], now: float) -> Iterator[LivingSpan]:
-    """Yield the spans of more than `GONE_S` in which no member had partitions or rebalanced."""
+def _find_gone(lives: Sequence[LivingSpan], now: float) -> Iterator[LivingSpan]:
+    """Yield the spans of more than `GONE_S` in which no member had partitions or rebalanced.
+
+    ``lives`` are in the order of time.
+    """
     until = -inf
-    for each in sorted(lives):
+    for each in lives:
         if each.since - until > GONE_S:
             yield LivingSpan(until, each.since)
         until = max(until, each.until)

@@ -37,7 +37,7 @@ class RollupBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Records in the tables that a final batch does not count."""
 
 
-LAYOUT = 21
+LAYOUT = 22
 """Since 1 there are incidents, planned and unplanned apart; since 2 what no setting saves.
 
 Since 3 a member that several agents see counts once, times of wrong clocks are corrected, and a
@@ -69,7 +69,8 @@ not dropped again, and one without part in the last two rebalances is known. Sin
 rebalance took does not count for a leave right behind it, and a member of KIP-848 that nobody
 missed has expired. Since 21 an episode with a failed join costs once, and a
 member that took part in a generation before its join failed was in that rebalance. A close right
-behind a rebalance costs for the leave.
+behind a rebalance costs for the leave. Since 22 an expired member stopped at its own revocation
+right behind its last request, and a topic that later members do not read costs while they are there.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

@@ -127,3 +127,22 @@ def test_successor_that_was_refused_came_before_the_expiry(
 
     assert found.stop_of(expired) == stopped_at
     assert found.assumes_session(expired) is bool(owned)
+
+
+@pytest.mark.parametrize(
+    ("revoked_at", "stopped_at"),
+    [
+        (AT - 19.0, AT - 19.0),  # it closed, or unsubscribed, between two heartbeats
+        (AT - 1.0, AT - 20.0),  # it noticed the silence of its coordinator by itself
+        (AT + 5.0, AT - 20.0),  # it was frozen, and learned of its removal
+    ],
+)
+def test_expired_member_read_until_it_gave_up_its_partitions(
+    revoked_at: float, stopped_at: float
+) -> None:
+    """A static member sends no leave: its session expires, counted from its last heartbeat."""
+    revoked = change("partitions", "", "classic")
+    revoked = replace(revoked, id="revoked", ts=format_time(revoked_at))
+    expired = MemberDeparture(member=M1, how=DepartureMode.EXPIRED, at=AT, is_silent=True)
+    owned = replace(OWNED, group_type="classic")
+    assert attributes(PRINTED, owned, revoked).stop_of(expired) == stopped_at

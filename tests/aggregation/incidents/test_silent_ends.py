@@ -82,6 +82,26 @@ def test_members_that_come_later_end_what_nobody_read() -> None:
     assert expired.cost.unread_partition_seconds == pytest.approx(3 * 101.0)
 
 
+@pytest.mark.parametrize(("until", "seconds"), [(180.0, 78.0), (191.0, 88.0), (900.0, 88.0)])
+def test_topic_that_a_later_member_does_not_read_counts_while_the_group_lives(
+    until: float, seconds: float
+) -> None:
+    """A static member unsubscribes and expires. The next one reads one of its two topics."""
+    d = replace(A, client_id="d", host="other", origin="other")
+    story = (
+        *(reads(1.5, A, "t-0", "u-0"), reads(102.0, A)),
+        *(*round_of(3, 160.0, d, causes={"d": NEW}), reads(160.5, d, "t-0")),
+        *(reads(190.0, d), closed(190.1, d)),
+    )
+    dead = [silence(A, 101.0, 158.0), *(silence(each, 99.0, 158.0) for each in (B, C))]
+    known = records(*START, *(each for each in story if each.at <= until))
+
+    (expired, *_) = analyze([*known, *dead], now=until).incidents[1:]
+
+    assert expired.kind is K.SESSION_EXPIRED
+    assert expired.cost.unread_partition_seconds == pytest.approx(58.5 + seconds, abs=0.01)
+
+
 def test_member_that_reads_again_was_not_dead() -> None:
     dead = [silence(each, 100.0, 170.0) for each in (A, B, C)]
 
