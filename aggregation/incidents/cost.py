@@ -28,6 +28,7 @@ from math import inf
 from typing import NamedTuple
 
 from aggregation.incidents.attributes import Attributes, Ownership
+from aggregation.incidents.details import list_dropped_topics
 from aggregation.incidents.drafts import Draft
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
 from aggregation.incidents.readers import GONE_S, LivingSpan, Readers
@@ -98,7 +99,7 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
     )  # fmt: skip
     starts = [span[0] for span in spans]
     costs = dict.fromkeys(drafts, 0.0)
-    gone = {draft: _list_gone_topics(draft) for draft in drafts}
+    gone = _GoneTopics(attributes)
     exits = list(_exits(drafts, attributes))
     changes = _list_changes(attributes, exits, _returns(drafts, attributes))
     gaps = _gaps(changes, exits, _Stops(_list_targets(drafts), Revocations(drafts, attributes)))
@@ -112,7 +113,7 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
             continue
         draft, ended_at = found
         until = ended_at if gap.until is None else gap.until
-        if gap.topic in gone[draft] and until > ended_at + SLACK_S:
+        if until > ended_at + SLACK_S and gap.topic in gone.list_of(draft):
             continue  # the topic is deleted, or no member subscribes to it any more
         if gap.until is not None or draft.is_ongoing or gap.is_taken:
             costs[draft] += max(0.0, until - gap.loss.since)
@@ -195,13 +196,32 @@ def _count_gained(attributes: Attributes, since: float, until: float) -> int:
     )
 
 
-def _list_gone_topics(draft: Draft) -> set[str]:
-    """Return the topics that a changed subscription, or a changed cluster, takes away."""
-    removed, rows = draft.detail.get("removed"), draft.detail.get("topics")
-    names = removed if isinstance(removed, list) else []
-    if draft.kind is IncidentKind.METADATA_CHANGED and isinstance(rows, list):
-        names = [row["topic"] for row in rows if not row["after"]]
-    return set(names)
+class _GoneTopics:
+    """Topics that changed subscriptions, or a changed cluster, take away from a group."""
+
+    def __init__(self, attributes: Attributes) -> None:
+        self._attributes = attributes
+        self._of: dict[Draft, set[str]] = {}
+
+    def list_of(self, draft: Draft) -> set[str]:
+        """Return the topics that went within an incident, also by another cause than its own."""
+        if draft not in self._of:
+            self._of[draft] = {*_list_deleted(draft), *self._list_dropped(draft)}
+        return self._of[draft]
+
+    def _list_dropped(self, draft: Draft) -> Iterator[str]:
+        rounds = (each.round.consumers for each in draft.rebalances)
+        for step in (step for found in rounds for segment in found for step in segment.steps):
+            if step.code is RebalanceStatus.SUBSCRIPTION_CHANGED:
+                owned = self._attributes.owned_at(step.member.key, step.at)
+                yield from list_dropped_topics(step.reason, map(_topic_of, owned))
+
+
+def _list_deleted(draft: Draft) -> list[str]:
+    rows = draft.detail.get("topics")
+    if draft.kind is not IncidentKind.METADATA_CHANGED or not isinstance(rows, list):
+        return []
+    return [row["topic"] for row in rows if not row["after"]]
 
 
 def _topic_of(partition: str) -> str:
@@ -328,7 +348,7 @@ class _Stops:
         spans = self.targets.get(change.member, ())
         since = [since for since, until in spans if since <= change.at <= until + SLACK_S]
         begun_at = self.revocations.find_begin(change)
-        return min([begun_at, *(max(at, before_at) for at in since)])
+        return min(begun_at, max(max(since), before_at)) if since else begun_at
 
 
 def _loss_of(change: Ownership | _Exit, before_at: float, stops: _Stops) -> _Loss:

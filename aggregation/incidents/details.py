@@ -7,7 +7,7 @@ Source: incidents.md sections 2 and 5.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from statistics import median
 
@@ -167,6 +167,18 @@ def _read_subscription(reason: str) -> Detail:
         return {"topics": sorted(_names(topics["topics"].strip("[] ")))}
     pattern = _PATTERN.search(reason)
     return {} if pattern is None else {"pattern": pattern["pattern"]}
+
+
+def list_dropped_topics(reason: str | None, owned: Iterable[str]) -> set[str]:
+    """Return the topics that a member subscribes to no more, by the words of its change.
+
+    ``owned`` are the topics that it read before: some words name the new topics alone.
+    """
+    found = _read_subscription(reason or "")
+    removed, topics = found.get("removed"), found.get("topics")
+    if isinstance(topics, list) and topics and "…" not in (reason or ""):
+        return set(owned) - set(topics)
+    return set(removed) if isinstance(removed, list) else set()
 
 
 def _names(text: str) -> set[str]:

@@ -2475,6 +2475,29 @@ class TestCost:
         assert found.detail == {"added": [], "removed": ["u"]}
         assert found.cost.unread_partition_seconds == pytest.approx(0.6)
 
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "subscription has changed from [t, u] to [t]",
+            "Subscribed to topic(s): t",
+        ],
+    )
+    def test_topic_that_a_member_drops_while_another_leaves_costs_nothing_more(
+        self, words: str
+    ) -> None:
+        """The leave is the incident; B's change of its subscription is within its rebalance."""
+        (found,) = incidents(
+            *(reads(50.0, A, "t-0"), reads(50.0, B, "t-1", "u-0"), reads(50.0, C, "t-2")),
+            left(100.0, A, "closed"),
+            reads(100.4, B),
+            *round_of(2, 100.4, B, C, causes={"b": (8, words)}),
+            reads(101.0, B, "t-0", "t-1"),
+            now=at_second(160.0),
+        )
+
+        assert found.kind is K.MEMBER_LEFT
+        assert found.cost.unread_partition_seconds == pytest.approx(1.0 + 0.6)
+
     def test_is_not_known_where_no_source_shows_assignments(self) -> None:
         (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"b": (8, "s")}))
 
@@ -2895,6 +2918,36 @@ def test_member_of_the_new_protocol_that_polls_late_is_waited_for_and_costs() ->
     assert kinds([found]) == [(K.MEMBER_JOINED, ["d"])]
     assert [(w.member.client_id, round(w.seconds, 1)) for w in found.waiting_for] == [("a", 12.1)]
     assert found.cost.unread_partition_seconds == pytest.approx(13.0)
+
+
+def test_member_of_the_new_protocol_that_changes_its_topics_right_behind_an_assignment() -> None:
+    """What it gives up by the second one was not taken by the first: nobody reads it any more."""
+    a, d = (replace(each, group_type="consumer") for each in (A, D))
+    signals = [
+        raised(2, 0.0, a),
+        reads(1.0, a, "t-0", "t-1", "u-0"),
+        signal(SignalKind.SYNC, 1.0, a, generation=2),
+        raised(2, 100.0, d),
+        signal(SignalKind.SYNC, 100.1, d, generation=3),
+        raised(1, 100.2, a, reason="transitioned from STABLE to RECONCILING"),
+        raised(10, 100.3, a, reason="Revoking previously assigned partitions [t-1]"),
+        reads(100.3, a, "t-0", "u-0"),
+        signal(SignalKind.SYNC, 100.4, a, generation=3),
+        raised(8, 100.5, a, reason="Subscribed to topic(s): t"),
+        raised(1, 100.5, a, reason="transitioned from STABLE to RECONCILING"),
+        raised(10, 100.8, a, reason="Revoking previously assigned partitions [u-0]"),
+        reads(100.8, a, "t-0"),
+        signal(SignalKind.SYNC, 100.9, a, generation=4),
+        raised(1, 101.0, d),
+        reads(101.2, d, "t-1"),
+        signal(SignalKind.SYNC, 101.2, d, generation=3),
+    ]
+
+    joined_, changed = analyze(records(*signals), now=at_second(160.0)).incidents[1:]
+
+    assert kinds([joined_, changed]) == [(K.MEMBER_JOINED, ["d"]), (K.SUBSCRIPTION_CHANGED, ["a"])]
+    costs = [each.cost.unread_partition_seconds for each in (joined_, changed)]
+    assert costs == [pytest.approx(1.0), 0.0]
 
 
 def test_partitions_of_a_member_that_nobody_sees_are_no_new_ones() -> None:
