@@ -436,7 +436,7 @@ class GroupHistory:
         if last is not None and (
             is_in_loop(last, rebalance)
             or is_delayed(last, rebalance)
-            or is_rejoin_of_changed(last, rebalance)
+            or is_rejoin_of_changed(last, rebalance, self.attributes)
         ):
             return last
         if is_more:

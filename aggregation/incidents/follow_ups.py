@@ -54,15 +54,20 @@ def is_delayed(last: Draft, rebalance: ExplainedRebalance) -> bool:
     return any(abs(rebalance.round.started_at - at) <= REJOIN_S for at in due)
 
 
-def is_rejoin_of_changed(last: Draft, rebalance: ExplainedRebalance) -> bool:
+def is_rejoin_of_changed(
+    last: Draft, rebalance: ExplainedRebalance, attributes: Attributes
+) -> bool:
     """Check that a leader joins again for the topics of its own changed subscription.
 
-    Java's clients below 2.4 print no reason, and no request has one below 3.2.
+    Java's clients below 2.4 print no reason, and no request has one below 3.2. A topic that has
+    grown is another reason.
     """
-    trigger = rebalance.trigger
+    trigger, round_ = rebalance.trigger, rebalance.round
     is_own = trigger.member in last.members and trigger.code is None
-    is_soon = rebalance.round.started_at <= last.ended_at + FOLLOW_S
-    return last.kind is IncidentKind.SUBSCRIPTION_CHANGED and is_own and is_soon
+    is_soon = round_.started_at <= last.ended_at + FOLLOW_S
+    if not (last.kind is IncidentKind.SUBSCRIPTION_CHANGED and is_own and is_soon):
+        return False
+    return not _has_grown(attributes, round_.started_at, round_.ended_at)
 
 
 def _fails_again(last: Draft, cause: Cause) -> bool:
@@ -99,5 +104,9 @@ def _is_noticed(last: Draft, cause: Cause, until: float, attributes: Attributes)
     changed = last.kind is IncidentKind.SUBSCRIPTION_CHANGED or last.kind in RESTARTS
     if not changed or cause.at > last.ended_at + FOLLOW_S or is_resized(cause.reason):
         return False
-    grown = find_growth(attributes, cause.at, until)
-    return all(topic.before is None for topic in grown)
+    return not _has_grown(attributes, cause.at, until)
+
+
+def _has_grown(attributes: Attributes, since: float, until: float) -> bool:
+    """Check that a topic that was read before has more partitions after a rebalance."""
+    return any(topic.before is not None for topic in find_growth(attributes, since, until))

@@ -49,7 +49,11 @@ def open_draft(
     if not roots:
         return _draft_without_cause(rebalance, present, attributes)
     root = next((each for each in roots if _explains_subscription(each, roots[0])), roots[0])
-    roots = [each for each in roots if not _explains_subscription(root, each)]
+    roots = [
+        each
+        for each in roots
+        if not (_explains_subscription(root, each) or _is_fetched(each, root))
+    ]
     draft = Draft(root.kind, min(at, root.at), root.certainty, root.reason)
     same = [cause for cause in roots if cause.kind is root.kind]
     details = (detail_of(cause.kind, cause.reason) for cause in same)
@@ -89,6 +93,17 @@ def relate(others: Sequence[Cause]) -> list[RelatedCause]:
 
 def _explains_subscription(news: Cause, change: Cause) -> bool:
     """Check that the topics that a member adds are new to its leader: its pattern matches them."""
+    return _has_same_topics(news, change) and not _is_fetched(news, change)
+
+
+def _is_fetched(news: Cause, change: Cause) -> bool:
+    """Check that a leader sees the topics to which it has just subscribed: a consequence."""
+    is_own = news.member == change.member and change.at < news.at
+    return is_own and _has_same_topics(news, change)
+
+
+def _has_same_topics(news: Cause, change: Cause) -> bool:
+    """Check that the topics that are new to a leader are those that a member adds."""
     kinds = (news.kind, change.kind)
     if kinds != (IncidentKind.METADATA_CHANGED, IncidentKind.SUBSCRIPTION_CHANGED):
         return False

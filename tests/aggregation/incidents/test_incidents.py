@@ -1028,6 +1028,18 @@ class TestKinds:
         assert found.kind is K.METADATA_CHANGED
         assert [each.kind for each in found.also] == also
 
+    def test_leader_that_subscribes_to_a_topic_and_then_sees_its_partitions(self) -> None:
+        """Its next metadata have the topic: it is no new one, and no pattern matched it."""
+        news = "from (version7: {t=4}) to (version8: {t=4, u=2})"
+        later = raised(7, 100.05, A, reason=news)
+        words = {"a": (8, "subscription has changed from [t] to [t, u]")}
+        (first, *rest) = round_of(2, 100.0, A, B, C, causes=words)
+
+        (found,) = incidents(first, later, *rest)
+
+        assert kinds([found]) == [(K.SUBSCRIPTION_CHANGED, ["a"])]
+        assert found.also == ()
+
     @pytest.mark.parametrize("unknown", ["", "u=[], "])
     def test_metadata_of_a_topic_that_a_member_has_just_subscribed_to(self, unknown: str) -> None:
         """Since 4.0 the leader prints a topic without partitions before it has its metadata."""
@@ -1317,6 +1329,23 @@ class TestKinds:
 
         assert kinds(found) == [(K.SUBSCRIPTION_CHANGED, ["a"])]
         assert len(found[0].rebalances) == 2
+
+    def test_topic_that_grows_after_a_changed_subscription_without_a_reason(self) -> None:
+        """A leader before 3.2 joins again without a reason: the partitions show what it saw."""
+        again = [
+            signal(kind, 109.0 + n / 2, A, generation=3 if n else None)
+            for n, kind in enumerate((SignalKind.JOIN, SignalKind.SYNC))
+        ]
+        found = incidents(
+            *(reads(1.0, A, "t-0"), reads(1.0, B, "t-1"), reads(1.0, C, "t-2")),
+            *round_of(2, 100.0, A, B, C, causes={"a": (8, "from [t] to [t, u]")}),
+            reads(100.6, A, "t-0", "u-0"),
+            *(*again, *round_of(3, 109.0, B, C)),
+            reads(109.6, A, "t-0", "t-3", "u-0"),
+        )
+
+        assert kinds(found) == [(K.SUBSCRIPTION_CHANGED, ["a"]), (K.METADATA_CHANGED, [])]
+        assert found[1].detail == {"topics": [{"topic": "t", "before": 3, "after": 4}]}
 
     def test_cause_that_hides_its_own_consequence_at_the_same_instant(self) -> None:
         """The KIP-848 client's log shows 8 only with the new assignment (1)."""
