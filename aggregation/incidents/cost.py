@@ -348,7 +348,7 @@ class _Stops:
         spans = self.targets.get(change.member, ())
         since = [since for since, until in spans if since <= change.at <= until + SLACK_S]
         begun_at = self.revocations.find_begin(change)
-        return min(begun_at, max(max(since), before_at)) if since else begun_at
+        return min(begun_at, max(*since, before_at)) if since else begun_at
 
 
 def _loss_of(change: Ownership | _Exit, before_at: float, stops: _Stops) -> _Loss:

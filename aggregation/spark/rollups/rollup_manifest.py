@@ -70,9 +70,9 @@ rebalance took does not count for a leave right behind it, and a member of KIP-8
 missed has expired. Since 21 an episode with a failed join costs once, and a
 member that took part in a generation before its join failed was in that rebalance. A close right
 behind a rebalance costs for the leave. Since 22 an expired member stopped at its own revocation
-right behind its last request, a topic that later members do not read costs while they are there, one
-that a member drops within another incident costs nothing more, and a leader that fetches its own new
-topics is no changed cluster.
+right behind its last request, a topic that later members do not read costs while they are there,
+one that a member drops within another incident costs nothing more, and a leader that fetches its
+own new topics is no changed cluster.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")
