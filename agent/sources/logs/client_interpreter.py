@@ -97,6 +97,12 @@ class ClientInterpreter:
             for client in self.clients.values()
         )
 
+    def has_settings(self, names: Client, head: str) -> bool:
+        """Return whether a client has the settings below a line, its ``head``."""
+        return any(
+            each.settings_head == head and each.is_named(*names) for each in self.clients.values()
+        )
+
     def derive(self, origin: str, host: str) -> "ClientInterpreter":
         """Return an interpreter for a stream within this one, with the name of its origin."""
         return ClientInterpreter(

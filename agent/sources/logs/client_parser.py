@@ -5,7 +5,13 @@ import weakref
 from agent.sources.lines.dialects.dialect_matcher import Dialects
 from agent.sources.lines.parsing.line_parser import KEPT_LONG_BYTES, LineParser
 from agent.sources.logs.client_interpreter import ClientInterpreter
-from agent.sources.logs.consumer_config import Client, Settings, find_settings, has_settings
+from agent.sources.logs.consumer_config import (
+    Client,
+    Settings,
+    condense_settings,
+    find_settings,
+    has_settings,
+)
 from agent.sources.logs.group_names import find_group
 
 
@@ -24,6 +30,7 @@ def create_parser(
 
     parser.begins_long = has_settings
     look_back = _LookBack(parser)
+    parser.condense = look_back.condense
     interpreter.look_back, interpreter.find_group = look_back.find, look_back.find_group
     return parser
 
@@ -44,6 +51,19 @@ class _LookBack:
         if parser is not None and found != Settings():
             parser.release_long()
         return found
+
+    def condense(self, log: bytes) -> bytes:
+        """Return what later lines may refer to in the last bytes, for a checkpoint."""
+        return condense_settings(log, self._is_used) if has_settings(log, 0, len(log)) else b""
+
+    def _is_used(self, client: Client, head: str) -> bool:
+        """Return whether a client has these settings."""
+        parser = self._parser()
+        interpreters = () if parser is None else parser.interpreters
+        return any(
+            isinstance(each, ClientInterpreter) and each.has_settings(client, head)
+            for each in interpreters
+        )
 
     def _search(self, client: Client) -> Settings:
         parser = self._parser()

@@ -180,6 +180,8 @@ class LineParser:
         self._reads_next = 0  # lines behind one that continues, as far as another's lie between
         self.begins_long: Callable[[bytes, int, int], bool] | None = None
         """Whether something begins between two places of a block that later lines refer to."""
+        self.condense: Callable[[bytes], bytes] | None = None
+        """Returns what later lines may refer to in the last bytes, in short, for a checkpoint."""
         self._keeps_long = 0  # bytes for which `KEPT_LONG_BYTES` are kept
         self._has_found_long = False
         self._is_dated_above = False  # the line above a message has its time, as far as it is known
@@ -194,6 +196,11 @@ class LineParser:
     def pending(self) -> int:
         """Bytes of an incomplete line; a checkpoint starts before them."""
         return len(self._carry)
+
+    @property
+    def half(self) -> bytes:
+        """Return the begin of an incomplete line."""
+        return self._carry
 
     @property
     def eviction_count(self) -> int:
@@ -340,9 +347,12 @@ class LineParser:
     def state(self) -> dict[str, Any]:
         """Return the state after the last complete line, for a checkpoint."""
         above = self._last_line() if self._is_dated_above or not self.counts.events else ""
-        record = find_open_record(b"".join(self._before)[-ABOVE_BYTES:])
+        before = b"".join(self._before)
+        record = find_open_record(before[-ABOVE_BYTES:])
+        kept = b"" if self.condense is None else self.condense(before)
         prefixes = self.unwrapper.known.state()
         return {
+            **({"kept": kept.decode("latin-1")} if kept else {}),
             **({"above": above} if above else {}),
             "family": self.family,
             "enabled": sorted(self.enabled),
@@ -362,12 +372,13 @@ class LineParser:
         self.enabled, self._skipping = set(state["enabled"]), state["skipping"]
         self._reads_next = state.get("reads_next", 0)
         self.counts.manual = state.get("manual", 0)
-        above = state.get("above", "")
-        self._before = (f"{above}\n".encode(),) if above else ()
+        kept, above, record = state.get("kept", ""), state.get("above", ""), state.get("record", [])
+        last = record or ([above] if above or kept else [])
+        texts = (kept.encode("latin-1"), "".join(f"{line}\n" for line in last).encode())
+        self._before = tuple(filter(None, texts))
+        self._keeps_long = KEPT_LONG_BYTES if kept else 0
         self._is_dated_above = bool(above)
-        if record := state.get("record", []):
-            self._before = ("".join(f"{line}\n" for line in record).encode(),)
-            self._records.restore(record)
+        self._records.restore(record)
         self.unwrapper.restore(state.get("pieces", {}))
         self.unwrapper.known.restore(state.get("prefixes", []))
         self.shifts.restore(state.get("shifts", []))
