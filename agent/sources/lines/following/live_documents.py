@@ -52,6 +52,8 @@ _OF_LISTS = re.compile(rb'\{\s?"\w{1,64}"\s?:\s?\[\s?"')
 """An object with a list of strings, as APIs of containers return a log."""
 _IS_DATED = re.compile(rb"(?:\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d[^\n]*\n)+")
 """Lines that all begin with their time: no copy of a log, whose marks or widths would show."""
+_PART_OF_TIME = re.compile(rb"\[?\d[\dT:/., -]{0,22}")
+"""Begin of a line that ends within its time."""
 _BETWEEN = b" \t\r\n,"
 _WITHIN_JSON = frozenset((b"{", b"}", b"[", b"]", b'"', b","))
 """First characters of a file that goes on within the document of the file before."""
@@ -142,8 +144,14 @@ class LiveDocuments:
         is_soon = self._stage is _FileForm.GROWING and not is_doubtful and not is_cut
         return _ENTRY_S if is_soon else _HOLD_S
 
-    def begin_file(self, arrival_at: float) -> list[Signal]:
-        """End the file before: the next bytes are the first ones of a new one."""
+    def begin_file(self, head: bytes, arrival_at: float) -> list[Signal]:
+        """End the file before: the next bytes, ``head``, are the first ones of a new one.
+
+        A program's buffer may end within a line where the file is rotated: the new file goes on
+        with its rest.
+        """
+        if self._continues(head.partition(b"\n")[0], arrival_at):
+            return []
         signals = self._end()
         rest = self._text.end()
         if rest or self._parser.pending:
@@ -151,6 +159,19 @@ class LiveDocuments:
         self._begin()
         self._is_whole = True
         return signals
+
+    def _continues(self, rest: bytes, arrival_at: float) -> bool:
+        """Return whether a line is the rest of one that has begun, by their times."""
+        is_lines = self._stage is _FileForm.LINES and not self._text.holds_record
+        half = self._text.half or self._parser.half if is_lines else self._held
+        if not half or b"\n" in half:
+            return False
+        if half.startswith(b"{"):
+            return is_lines and not rest.startswith(b"{")
+        if _PART_OF_TIME.fullmatch(half) is not None:
+            return self._parser.date(half + rest, arrival_at) is not None
+        is_dated = self._parser.date(half, arrival_at) is not None
+        return is_dated and self._parser.date(rest, arrival_at) is None
 
     def is_quiet(self, sample: bytes) -> bool:
         """Whether these are lines, and none of a client shows; two bytes a character show none."""

@@ -59,6 +59,11 @@ class LiveText:
         return len(self._held)
 
     @property
+    def half(self) -> bytes:
+        """Return the begin of the line that is held last."""
+        return self._held.rpartition(b"\n")[2]
+
+    @property
     def holds_record(self) -> bool:
         """Whether whole lines are held, which `settle` releases."""
         return self._console is not None and b"\n" in self._held

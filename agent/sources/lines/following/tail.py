@@ -451,7 +451,7 @@ class FileTail:
             error = "found UTF-16, wanted UTF-8"
             _log.warning("log_unreadable", extra={"path": tail.stream, "error": error})
         if chunk.starts_file and isinstance(parser, SupportsDocuments):
-            signals = parser.begin_file(chunk.arrival_at)
+            signals = parser.begin_file(chunk.data, chunk.arrival_at)
         elif chunk.starts_file and parser.pending:  # half a line that nothing continues
             signals = parser.feed(b"\n", chunk.arrival_at)
         began_at = time.thread_time()

@@ -110,8 +110,8 @@ class SupportsDocuments(Protocol):
     def settles_after_s(self) -> float | None:
         """Seconds without news after which `settle` is due; None: nothing is held for it."""
 
-    def begin_file(self, arrival_at: float) -> list[Signal]:
-        """End the file before; the next bytes are the first ones of a new one."""
+    def begin_file(self, head: bytes, arrival_at: float) -> list[Signal]:
+        """End the file before; the next bytes, ``head``, are the first ones of a new one."""
 
     def settle(self) -> list[Signal]:
         """Read what is held, as nothing was added for `settles_after_s`."""
