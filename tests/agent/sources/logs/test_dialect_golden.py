@@ -206,19 +206,6 @@ class TestDialectContract:
 
         assert _read(_log(folder).replace(b"\n", junk)) == _read(_log(folder))
 
-    @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-    def test_a_restart_changes_nothing(self, folder: Path, share: float) -> None:
-        data = _log(folder)
-        cut = data.index(b"\n", int(len(data) * share)) + 1
-        before, after = _parser(), _parser()
-
-        found = before.feed(data[:cut], _ARRIVAL_AT)
-        after.restore(json.loads(json.dumps(before.state())))
-        found += after.feed(data[cut:], _ARRIVAL_AT) + after.flush()
-        found = [signal for signal in found if signal.assigned is None]
-
-        assert found == _read(data)
-
     def test_the_recording_says_how_it_was_made(self, folder: Path) -> None:
         assert (folder / "README.md").read_text().startswith("# ")
 
@@ -229,21 +216,6 @@ class TestDialectContract:
         own = [s for s in _read(_log(folder)) if not _is_guest(s, dialect.guests)]
 
         assert _shown(own) <= list_codes(dialect, known)
-
-
-@pytest.mark.parametrize("count", range(1, 31))
-def test_restart_before_a_first_subscription_changes_nothing(count: int) -> None:
-    """The first heartbeat of librdkafka's KIP-848 client names its group only behind a subscription
-    that names none: 30 lines hold the first subscriptions of both members."""
-    lines = _log(_GOLDEN / "librdkafka-kip848").splitlines(keepends=True)[:50]
-    before, after = _parser(), _parser()
-
-    found = before.feed(b"".join(lines[:count]), _ARRIVAL_AT)
-    after.restore(json.loads(json.dumps(before.state())))
-    found += after.feed(b"".join(lines[count:]), _ARRIVAL_AT) + after.flush()
-
-    causes = [int(each.status) for each in found if each.kind is SignalKind.RAISE and each.status]
-    assert causes == [2, 1, 2, 1, 10]
 
 
 def test_every_code_of_a_dialect_was_recorded_but_these() -> None:
