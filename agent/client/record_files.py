@@ -4,17 +4,26 @@ import gzip
 import sys
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from io import BufferedIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
 from agent.errors import RecordsError, reason_of
-from metrics.model.sample import Sample, SampleKind, Scope, decode, format_time, parse_time
+from metrics.model.sample import (
+    RECORD_MAX_BYTES,
+    Sample,
+    SampleKind,
+    Scope,
+    decode,
+    format_time,
+    parse_time,
+)
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -63,7 +72,7 @@ def read_records(place: str, group: str) -> Found:
 def _read(place: str, group: str) -> Found:
     if place == STDIN:
         found = Found([], set())
-        _take(sys.stdin.buffer, group, found, "stdin")
+        _take(_lines(sys.stdin.buffer), group, found, "stdin")
         return found
     path = Path(place)
     if path.is_file() or path.is_fifo():
@@ -96,13 +105,21 @@ def _from_files(paths: Iterable[Path], group: str) -> Found:
     found = Found([], set())
     for path in paths:
         try:
-            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
-                _take(lines, group, found, str(path))
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+                _take(_lines(file), group, found, str(path))
         except FileNotFoundError:
             raise
         except (OSError, EOFError, zlib.error) as error:
             found.faults.append(f"{path}: {reason_of(error)}")
     return found
+
+
+def _lines(file: BufferedIOBase | BinaryIO) -> Iterator[bytes]:
+    """Yield the lines; of a longer one than a record may be, the begin."""
+    while line := file.readline(RECORD_MAX_BYTES + 1):
+        yield line
+        while line and not line.endswith(b"\n"):
+            line = file.readline(RECORD_MAX_BYTES + 1)
 
 
 def _take(lines: Iterable[bytes], group: str, found: Found, place: str) -> None:

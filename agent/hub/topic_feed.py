@@ -23,15 +23,19 @@ _UNSAVED = 10_000
 class RecordReader(Protocol):
     """Reads a topic from given offsets; every call blocks, or raises SourceError."""
 
-    expired: int
-    """Records that the topic no longer holds."""
-
     @property
     def at_end(self) -> bool:
         """Whether every partition has been read to its end once."""
 
     def read(self) -> list[TopicRecord]:
         """Return the records of the next moment."""
+
+    def take_unread(self) -> Mapping[str, int]:
+        """Return how many records were passed over since the last call, by reason.
+
+        ``expired``: the topic no longer holds them. ``unreadable``: their batch is damaged, or too
+        large when unpacked.
+        """
 
     def has_grown(self) -> bool:
         """Whether the topic has partitions that are not read."""
@@ -74,12 +78,13 @@ class TopicFeed:
         reader = await call_in_daemon(lambda: self._open(self._receiver().offsets), self.name)
         try:
             self._log_change("")
-            self._note_expired(reader.expired)
+            self._note_unread(reader.take_unread())
             while not await call_in_daemon(reader.has_grown, self.name):
                 if self._receiver().unsaved > _UNSAVED:
                     await asyncio.sleep(_PAUSE_S)
                     continue
                 records = await call_in_daemon(reader.read, self.name)
+                self._note_unread(reader.take_unread())
                 intake = self._receiver()
                 self._record(intake.take_records(records, self._clock()))
                 intake.health.up = reader.at_end
@@ -88,12 +93,13 @@ class TopicFeed:
                 async with asyncio.timeout(_CLOSE_S):
                     await call_in_daemon(reader.close, self.name)
 
-    def _note_expired(self, expired: int) -> None:
-        if not expired:
-            return
+    def _note_unread(self, unread: Mapping[str, int]) -> None:
         errors = self._receiver().health.errors
-        errors["expired"] = errors.get("expired", 0) + expired
-        log.warning("records_expired", extra={"topic": self._topic, "records": expired})
+        for reason, records in unread.items():
+            if records:
+                errors[reason] = errors.get(reason, 0) + records
+                event = f"records_{reason}"
+                log.warning(event, extra={"topic": self._topic, "records": records})
 
     def _log_change(self, fault: str) -> None:
         keys = {"topic": self._topic}

@@ -5,7 +5,9 @@ Nothing is committed to Kafka and nothing rebalances; librdkafka still requires 
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from operator import methodcaller
 from typing import Any
 
@@ -17,7 +19,8 @@ from agent.outputs.kafka.producer import SPOOL_HEADER
 
 _TIMEOUT_S = 10.0
 _READ_S = 0.5
-_READ_RECORDS = 1_000
+_READ_RECORDS, _READ_BYTES = 1_000, 4 << 20
+"""Limits of one read; the last record may exceed them."""
 _REFRESH_S = 60.0
 """Interval of the search for new partitions."""
 _ALL_DOWN, _NO_LOGIN = KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION  # noqa: SLF001
@@ -28,12 +31,23 @@ _CONSUMER = {
     "enable.partition.eof": True,
     "auto.offset.reset": "earliest",
     "fetch.wait.max.ms": 200,
-    "fetch.message.max.bytes": 256 << 10,
+    "fetch.message.max.bytes": 16 << 10,
+    "fetch.max.bytes": 64 << 10,
+    "message.max.bytes": 64 << 10,  # the least of ``fetch.max.bytes``; this client writes nothing
+    "receive.message.max.bytes": 32 << 20,
+    "fetch.queue.backoff.ms": 10,  # its default of a second is for queues of 100,000 messages
     "queued.min.messages": 1_000,
     "queued.max.messages.kbytes": 16 << 10,
 }
-"""Small fetches: no partition runs far ahead of another, so duplicates after a crash arrive while
-the spool still recognises them."""
+"""Small fetches of a batch at least: no partition runs far ahead of another, so duplicates after a
+crash arrive while the spool still recognises them. And a fetch is unpacked at once: zstd packs a
+text of one letter 10,000 times smaller. ``receive.message.max.bytes`` bounds an unpacked batch."""
+_UNREADABLE = {
+    KafkaError.INVALID_MSG,
+    KafkaError._BAD_COMPRESSION,  # noqa: SLF001 - their names
+    KafkaError._BAD_MSG,  # noqa: SLF001
+}
+"""Errors of a batch that no later fetch reads: damaged, or unpacked too large."""
 
 
 _call_headers = methodcaller("headers")
@@ -64,7 +78,7 @@ class TopicReader:
             SourceError: the brokers or the topic cannot be reached.
 
         """
-        self._topic = topic
+        self._topic, self._properties = topic, properties
         self._fault = self._last_error = ""
         self._lock = threading.Lock()
         try:
@@ -73,7 +87,7 @@ class TopicReader:
             raise SourceError(f"topic {topic!r}: {error.args[0].str()}") from error
         self._since_ms = int((time.time() - look_back_s) * 1000)
         self._unfinished: set[int] = set()
-        self.expired = 0
+        self._unread = Counter[str]()
         try:
             self._partitions = self._count()
             starts = [self._start(number, offsets) for number in range(self._partitions)]
@@ -101,12 +115,25 @@ class TopicReader:
             SourceError: the brokers are unreachable or refuse.
 
         """
+        found, size = list[TopicRecord](), 0
         with self._lock:
-            messages = self._consumer.consume(_READ_RECORDS, _READ_S)
-            found = [record for message in messages if (record := self._record(message))]
-            if self._fault and not messages:
+            message = self._consumer.poll(_READ_S)
+            if self._fault and message is None:
                 raise SourceError(f"topic {self._topic!r}: {self._fault}")
-            return found
+            while message is not None:
+                if (record := self._record(message)) is not None:
+                    found.append(record)
+                    size += len(record.line)
+                if len(found) >= _READ_RECORDS or size >= _READ_BYTES:
+                    break
+                message = self._consumer.poll(0)
+        return found
+
+    def take_unread(self) -> Mapping[str, int]:
+        """Return how many records were passed over since the last call, by reason."""
+        with self._lock:
+            unread, self._unread = self._unread, Counter()
+        return unread
 
     def has_grown(self) -> bool:
         """Whether the topic has partitions that are not read; checks rarely. Blocks.
@@ -147,7 +174,7 @@ class TopicReader:
             offset = since.offset if since.offset >= 0 else high
         elif offset > high:  # another topic of the same name
             offset = low
-        self.expired += max(0, low - offset)
+        self._unread["expired"] += max(0, low - offset)
         return TopicPartition(self._topic, number, max(low, offset))
 
     def _record(self, message: "Message[Any, Any]") -> TopicRecord | None:
@@ -167,11 +194,66 @@ class TopicReader:
     def _take_error(self, error: KafkaError, message: "Message[Any, Any]") -> None:
         if error.code() == _EOF:
             self._unfinished.discard(message.partition() or 0)
+        elif error.code() in _UNREADABLE and message.offset() is not None:
+            self._pass_batch(message.partition() or 0, message.offset() or 0)
         elif message.topic() is not None:
             self._fault = error.str()
+
+    def _pass_batch(self, number: int, offset: int) -> None:
+        """Continue behind a batch that cannot be read."""
+        place = TopicPartition(self._topic, number, offset)
+        with closing(Consumer({**self._properties, **_CONSUMER})) as probe:
+            try:
+                place.offset = _find_end(probe, place)
+                self._consumer.seek(place)
+            except KafkaException as error:
+                raise SourceError(f"topic {self._topic!r}: {error.args[0].str()}") from error
+        self._unread["unreadable"] += place.offset - offset
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() != _ALL_DOWN:  # it carries no reason
             self._last_error = error.str()
         if error.code() in {_ALL_DOWN, _NO_LOGIN}:
             self._fault = self._last_error or error.str()
+
+
+def _find_end(probe: Consumer, place: TopicPartition) -> int:
+    """Return the first offset behind a batch that cannot be read: it names only its first one.
+
+    Steps double until one can be read, then halve: a batch may have a million records.
+
+    Raises:
+        KafkaException: the brokers are unreachable or refuse.
+
+    """
+    _, end = probe.get_watermark_offsets(place, _TIMEOUT_S)
+    bad, step = place.offset, 1
+    while bad + step < end and not _is_readable(probe, place, bad + step):
+        bad, step = bad + step, 2 * step
+    good = min(bad + step, end)
+    while good - bad > 1:
+        middle = (bad + good) // 2
+        if _is_readable(probe, place, middle):
+            good = middle
+        else:
+            bad = middle
+    return good
+
+
+def _is_readable(probe: Consumer, place: TopicPartition, offset: int) -> bool:
+    """Return whether a fetch from an offset returns a record, or the partition's end.
+
+    Raises:
+        KafkaException: neither came in time, or another error.
+
+    """
+    probe.assign([TopicPartition(place.topic, place.partition, offset)])
+    message = probe.poll(_TIMEOUT_S)
+    if message is None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+    error = message.error()
+    if error is None or error.code() == _EOF:
+        return True
+    if error.code() in _UNREADABLE:
+        return False
+    raise KafkaException(error)

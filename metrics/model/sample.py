@@ -18,6 +18,8 @@ from metrics.model.units import Int64
 
 SCHEMA_VERSION = 1
 REASON_MAX_CHARS = 255
+RECORD_MAX_BYTES = 2 << 20
+"""Limit of a record as JSON: its longest values are two lists of 256 Ki characters."""
 _ID_HEX_DIGITS = 32
 _TIME_CHARS = len("2026-11-21T06:33:44.209000")
 _TIME_MAX_CHARS = 64

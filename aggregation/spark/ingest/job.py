@@ -18,6 +18,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 
@@ -55,6 +56,9 @@ class IngestSource(Protocol):
 
     def start(self, spark: SparkSession, checkpoint: Path, take: Take, *, once: bool) -> Stream:
         """Start a stream of batches: of the present data if ``once``, else until it is stopped."""
+
+    def position(self, checkpoint: Path) -> str:
+        """Return up to where it was read; an empty text if there is no such place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,13 +178,20 @@ class TableIngest:
             self._write_metrics()
             if self._config.once and not stopping():
                 self._check_reads()
-        except Exception:
+        except Exception as error:
             if self._failure is not None:
                 raise self._failure from None
+            if isinstance(error, Py4JNetworkError | OSError):  # Java is gone
+                self._note_positions()
             raise
         finally:
             for stream in streams:
                 stream.stop()
+
+    def _note_positions(self) -> None:
+        for source in self._config.sources:
+            if place := source.position(self._config.checkpoint(source)):
+                self._notify(f"{source.name} is in the tables up to {place}")
 
     def _check_reads(self) -> None:
         """Report sources without new files: a run that reads nothing is no quiet success."""

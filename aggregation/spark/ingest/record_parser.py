@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from aggregation.spark.tables.schema import FUTURE
-from metrics.model.sample import RFC_3339, Sample, check_values, normalize_time
+from metrics.model.sample import RECORD_MAX_BYTES, RFC_3339, Sample, check_values, normalize_time
 
 TEXT_MAX_CHARS = 65_536
 """Limit of a malformed line's text in the quarantine."""
@@ -38,6 +38,8 @@ def read_line(line: bytes) -> Row:
     """
     if not line.strip():
         raise ValueError("empty")
+    if len(line) > RECORD_MAX_BYTES:
+        raise ValueError(f"longer than {RECORD_MAX_BYTES:,} bytes")
     try:
         line.decode()
         fields = _fields.decode(line)

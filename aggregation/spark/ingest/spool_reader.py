@@ -19,9 +19,12 @@ from typing import IO, Any, cast
 import pyarrow as pa
 
 from aggregation.spark.ingest.record_parser import TEXT_MAX_CHARS, Row, row_of
+from metrics.model.sample import RECORD_MAX_BYTES
 
 _CHUNK_BYTES = 1 << 20
 _ROWS = 10_000
+_TEXT_CHARS = 16 << 20
+"""Limit of the texts of malformed lines in a batch of rows."""
 
 REMOVED = "was removed from the spool before it was read"
 LINKED = "is a symbolic link or behind one; links are not followed"
@@ -40,8 +43,19 @@ def read_files(
         for path, day in zip(*(column.to_pylist() for column in batch), strict=True)
         for row in read_file(path, day, root)
     )
-    while some := list(islice(rows, _ROWS)):
+    while some := _take(rows):
         yield pa.RecordBatch.from_pylist(some, schema=schema)
+
+
+def _take(rows: Iterator[Row]) -> list[Row]:
+    """Return the next rows: as many as a batch may hold."""
+    taken, chars = list[Row](), 0
+    for row in islice(rows, _ROWS):
+        taken.append(row)
+        chars += len(row.get("text") or "")
+        if chars >= _TEXT_CHARS:
+            break
+    return taken
 
 
 def read_file(file: str, day: date, root: str) -> Iterator[Row]:
@@ -49,7 +63,7 @@ def read_file(file: str, day: date, root: str) -> Iterator[Row]:
 
     Offsets count uncompressed bytes. A file that a link below ``root`` leads to is not read.
     """
-    offset, tail = 0, b""
+    offset, cut, tail = 0, 0, b""
     try:
         with _open_file(file, root) as stream:
             while chunk := stream.read(_CHUNK_BYTES):
@@ -58,7 +72,11 @@ def read_file(file: str, day: date, root: str) -> Iterator[Row]:
                     row = row_of(line, file=file, offset=offset, day=day)
                     if row is not None:
                         yield row
-                    offset += len(line) + 1
+                    offset += len(line) + cut + 1
+                    cut = 0
+                if len(tail) > RECORD_MAX_BYTES + 1:  # its begin shows that it is too long
+                    cut += len(tail) - RECORD_MAX_BYTES - 1
+                    tail = tail[: RECORD_MAX_BYTES + 1]
     except _RefusedFileError as error:
         yield {"file": file, "fault": str(error), "text": None, "day": day}
         return

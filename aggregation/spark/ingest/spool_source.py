@@ -63,6 +63,11 @@ class SpoolSource:
         if not self._is_url and not any(map(os.path.isdir, self._folders())):
             raise SparkSetupError(f"there is no spool folder {self.place!r}")
 
+    def position(self, checkpoint: Path) -> str:
+        """Return an empty text: files are read whole."""
+        del checkpoint
+        return ""
+
     def has_files(self) -> bool:
         """Return whether there is any spool file, read or not."""
         if self._is_url:

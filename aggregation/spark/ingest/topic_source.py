@@ -34,6 +34,7 @@ from aggregation.spark.ingest.topic_identity import KnownTopic
 from aggregation.spark.session.workers import map_batches
 from aggregation.spark.tables.schema import PARSED
 from aggregation.spark.tables.state_file import read_state, write_state
+from metrics.model.sample import RECORD_MAX_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -47,6 +48,8 @@ _decoder = msgspec.json.Decoder(dict[str, int])
 _REMEDY = "remove it: then records that are gone from the topic by now are not counted"
 BATCH_RECORDS = 200_000
 """Limit of a batch, and so of the data that is held between two commits."""
+_POLL_RECORDS = "50"
+"""Kafka's client holds them unpacked, whatever their size; a fetch is bounded in packed bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +95,10 @@ class TopicSource:
             else:
                 return
         raise SparkSetupError(f"no broker of {self.name} takes connections ({'; '.join(faults)})")
+
+    def position(self, checkpoint: Path) -> str:
+        """Return the next offset of each partition of which some was read."""
+        return str(ReadOffsets(checkpoint, dict))
 
     def has_files(self) -> bool:
         """Return True: an empty topic is no fault."""
@@ -141,6 +148,7 @@ class TopicSource:
         """Return the records as they appear."""
         return (
             spark.readStream.format("kafka")
+            .option("kafka.max.poll.records", _POLL_RECORDS)
             .options(**{f"kafka.{name}": value for name, value in self._client.items()})
             .option("subscribe", self.topic)
             .option("startingOffsets", "earliest")
@@ -148,7 +156,7 @@ class TopicSource:
             .option("maxOffsetsPerTrigger", BATCH_RECORDS)
             .load()
             .select(
-                "value",
+                F.substring("value", 1, RECORD_MAX_BYTES + 1).alias("value"),
                 F.concat_ws("-", "topic", "partition").alias("file"),
                 "offset",
                 F.to_date(_within_time("timestamp")).alias("arrived_on"),
@@ -285,6 +293,10 @@ class ReadOffsets:
         """Read them; ``find_starts`` asks a broker for the first offset that each partition has."""
         self._path, self._find_starts = checkpoint / _NEXT, find_starts
         self._next = read_state(self._path, _decoder, _REMEDY) or {}
+
+    def __str__(self) -> str:
+        """Return them in words."""
+        return ", ".join(f"offset {n} of {name}" for name, n in sorted(self._next.items()))
 
     def count_gone(self, found: Mapping[str, PartitionRange]) -> int:
         """Return the number of records that were removed after those that were read before.

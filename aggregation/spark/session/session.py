@@ -4,6 +4,7 @@ The JVM's output goes to a log file, and an error names the file. Settings of a 
 of its configuration are never overridden. These settings are defaults for one machine.
 """
 
+import logging
 import os
 import pwd
 import re
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 _NEEDED = ("pyspark", "pyarrow", "pandas")
 
 _JVM_END_S = 20
+_JVM_DIES_S = 10
+"""How long Java may take to end after it has closed its connections."""
+_OUT_OF_MEMORY = 52
+"""Java's exit code: `SparkExitCode.OOM`."""
 _JAVA_ERROR = re.compile(r"^(?:Caused by: |: )(?:[\w$]+\.)+([\w$]+: .+)$", re.MULTILINE)
 _UNREAD_FILE = re.compile(
     r"\[FAILED_READ_FILE\.(?P<why>\w+)\] Encountered error while reading file (?P<url>\S+?)\.\s"
@@ -174,6 +179,8 @@ class _SparkError(Exception):
 def _running_session(
     conf: "SparkConf", notify: Callable[[str], None], log_fd: int, keep_fds: Sequence[int]
 ) -> "Iterator[SparkSession]":
+    from py4j.protocol import Py4JNetworkError  # noqa: PLC0415 - of the extra [spark]
+
     own = {"PYSPARK_PYTHON": sys.executable}
     if not _master_is_chosen():
         own["SPARK_LOCAL_IP"] = "127.0.0.1"  # a host name that nothing resolves stops Spark
@@ -181,11 +188,35 @@ def _running_session(
     with java_environment(os.environ, notify) as environ, _environ(own | environ):
         gateway = _launch(conf, log_fd, keep_fds)
         spark = _start(conf, gateway)
+    silence = logging.NullHandler()  # py4j logs tracebacks to a root without handlers
+    logging.getLogger().addHandler(silence)
     try:
         yield spark
+    except (Py4JNetworkError, OSError) as error:
+        if (code := _wait_for_death(gateway)) is not None:
+            raise _SparkError(_explain_death(code)) from error
+        raise
     finally:
-        spark.stop()
+        with suppress(Py4JNetworkError, OSError):  # Java may be gone
+            spark.stop()
         _end_jvm(gateway)
+        logging.getLogger().removeHandler(silence)
+
+
+def _wait_for_death(gateway: "JavaGateway") -> int | None:
+    """Return the exit code of the JVM that was started here; None: it runs."""
+    if gateway.proc is None:
+        return None
+    with suppress(subprocess.TimeoutExpired):
+        return int(gateway.proc.wait(_JVM_DIES_S))
+    return None
+
+
+def _explain_death(code: int) -> str:
+    if code != _OUT_OF_MEMORY:
+        return f"Java ended with code {code}"
+    more = "PYSPARK_SUBMIT_ARGS='--master local[2] --driver-memory 4g pyspark-shell'"
+    return f"Java ran out of memory, which has 1 GiB by default; {more} gives it 4 GiB"
 
 
 def _conf(

@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import tracemalloc
 from datetime import datetime
 from pathlib import Path
 from threading import Event, Thread
@@ -385,6 +386,20 @@ def test_torn_line_is_left_out_and_told(spool: Path) -> None:
 
     assert found.exit_code == 0
     assert "1 lines were no record" in found.stderr
+
+
+def test_of_a_line_without_end_a_part_is_held(tmp_path: Path) -> None:
+    path = tmp_path / "1.jsonl.gz"
+    path.write_bytes(gzip.compress(b"x" * (64 << 20) + b"\n" + LINES))
+
+    tracemalloc.start()
+    found = read_records(str(path), "g")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert (len(found.records), found.malformed) == (LINES.count(b"\n"), 1)
+    assert found.first_malformed.startswith(f"{path}, line 1: ")
+    assert peak < 16 << 20
 
 
 @pytest.mark.parametrize(

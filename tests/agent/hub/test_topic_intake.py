@@ -242,7 +242,6 @@ class Script:
         self.opened: list[dict[int, int]] = []
         self.closed = 0
         self.at_end = True
-        self.expired = 0
 
     def open(self, offsets: Mapping[int, int]) -> "Script":
         self.opened.append(dict(offsets))
@@ -253,6 +252,9 @@ class Script:
 
     def has_grown(self) -> bool:
         return False
+
+    def take_unread(self) -> Mapping[str, int]:
+        return {}
 
     def read(self) -> list[TopicRecord]:
         if not self.left[0]:

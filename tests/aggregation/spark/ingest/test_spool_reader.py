@@ -1,13 +1,19 @@
 """Files of a spool, and files that are none, as a worker reads them."""
 
+import gzip
 import os
+import tracemalloc
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from aggregation.spark.ingest.record_parser import Row
-from aggregation.spark.ingest.spool_reader import LINKED, REMOVED, SPECIAL, read_file
+from aggregation.spark.ingest.record_parser import TEXT_MAX_CHARS, Row
+from aggregation.spark.ingest.spool_reader import LINKED, REMOVED, SPECIAL, read_file, read_files
+from aggregation.spark.tables.schema import PARSED
+from metrics.model.sample import RECORD_MAX_BYTES
 from tests.aggregation.spark.histories import write_lines
 
 DAY = date(2026, 1, 2)
@@ -58,3 +64,29 @@ def test_pipe_is_not_waited_for(tmp_path: Path) -> None:
 def test_removed_file_is_a_fault(tmp_path: Path) -> None:
     gone = tmp_path / "gone.jsonl"
     assert rows(gone, tmp_path) == [fault(gone, REMOVED)]
+
+
+def test_of_a_line_without_end_a_part_is_held(tmp_path: Path) -> None:
+    """64 MiB in one line, packed to 64 KiB: its row has its begin, and the next line its place."""
+    spool = tmp_path / "x.jsonl.gz"
+    spool.write_bytes(gzip.compress(b"x" * (64 << 20) + b"\nshort\n"))
+
+    tracemalloc.start()
+    long, short = rows(spool, tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert (long["offset"], long["fault"]) == (0, f"longer than {RECORD_MAX_BYTES:,} bytes")
+    assert long["text"] == "x" * TEXT_MAX_CHARS
+    assert (short["offset"], short["text"]) == ((64 << 20) + 1, "short")
+    assert peak < 16 << 20
+
+
+def test_rows_of_long_texts_are_few_in_a_batch(tmp_path: Path) -> None:
+    schema = to_arrow_schema(PARSED)
+    write_lines(tmp_path, b"".join(b"x" * TEXT_MAX_CHARS + b"\n" for _ in range(600)), name="a")
+    files = pa.RecordBatch.from_pylist([{"path": str(tmp_path / "a.jsonl"), "day": DAY}])
+
+    batches = list(read_files(iter([files]), schema, str(tmp_path)))
+
+    assert [len(batch) for batch in batches] == [256, 256, 88]
