@@ -123,7 +123,7 @@ def quarantine_rows(parsed: DataFrame) -> DataFrame:
         "offset",
         F.col("fault").alias("reason"),
         "text",
-        F.lit(1).cast("long").alias("lines"),
+        F.coalesce("lines", F.lit(1)).cast("long").alias("lines"),
         "day",
     )
 
@@ -259,9 +259,10 @@ class TableIngest:
         parsed = reject_late(rows, self._find_horizon())
         self._check_files(parsed)
         line, is_late = F.col("offset").isNotNull(), F.col("fault").startswith(LATE)
+        number_of = F.coalesce("lines", F.lit(1))
         lines, bad, late = parsed.agg(
-            F.count_if(line),
-            F.count_if(line & F.col("fault").isNotNull()),
+            F.coalesce(F.sum(F.when(line, number_of)), F.lit(0)),
+            F.coalesce(F.sum(F.when(line & F.col("fault").isNotNull(), number_of)), F.lit(0)),
             F.count_if(is_late),
         ).collect()[0]
         done.lines += lines

@@ -26,6 +26,9 @@ _ROWS = 10_000
 _TEXT_CHARS = 16 << 20
 """Limit of the texts of malformed lines in a batch of rows."""
 
+_FAULTS = 10_000
+"""Limit of the rows of a file's malformed lines; one more row stands for the others."""
+
 REMOVED = "was removed from the spool before it was read"
 LINKED = "is a symbolic link or behind one; links are not followed"
 SPECIAL = "is no regular file"
@@ -41,10 +44,26 @@ def read_files(
         row
         for batch in files
         for path, day in zip(*(column.to_pylist() for column in batch), strict=True)
-        for row in read_file(path, day, root)
+        for row in _limit_faults(read_file(path, day, root))
     )
     while some := _take(rows):
         yield pa.RecordBatch.from_pylist(some, schema=schema)
+
+
+def _limit_faults(rows: Iterator[Row]) -> Iterator[Row]:
+    """Yield a file's rows, of which few are malformed lines: it may hold a billion of them."""
+    faults, more = 0, None
+    for row in rows:
+        if "fault" in row and "offset" in row:
+            faults += 1
+            if faults > _FAULTS:
+                more = more or {**row, "lines": 0}
+                more["lines"] += 1
+                continue
+        yield row
+    if more is not None:
+        more["fault"] = f"one of {more['lines']:,} more lines that are no records: {more['fault']}"
+        yield more
 
 
 def _take(rows: Iterator[Row]) -> list[Row]:

@@ -59,6 +59,7 @@ RECORD = T.StructType(
 _FILE = T.StructField("file", T.StringType())  # a path or URL, or topic-partition
 _OFFSET = T.StructField("offset", T.LongType())  # in bytes, or the topic's; null: the whole file
 _TEXT = T.StructField("text", T.StringType())
+_LINES = T.StructField("lines", T.LongType())  # that the row stands for
 
 QUARANTINE = T.StructType(
     [
@@ -67,7 +68,7 @@ QUARANTINE = T.StructType(
         _OFFSET,
         T.StructField("reason", T.StringType()),
         _TEXT,
-        T.StructField("lines", T.LongType()),  # 1; older rows stand for several equal lines
+        _LINES,
         _DAY,
     ]
 )
@@ -78,9 +79,9 @@ FUTURE = "future: "
 """Prefix of the reason of a record from after its arrival."""
 
 PARSED = T.StructType(
-    [*RECORD.fields, _FILE, _OFFSET, T.StructField("fault", T.StringType()), _TEXT]
+    [*RECORD.fields, _FILE, _OFFSET, T.StructField("fault", T.StringType()), _TEXT, _LINES]
 )
-"""Columns of a parsed line: a record, or ``fault``."""
+"""Columns of a parsed line: a record, or ``fault``; ``lines`` is null for one line."""
 
 COLUMNS = {Table.TRANSITIONS: RECORD, Table.SAMPLES: RECORD, Table.QUARANTINE: QUARANTINE}
 

@@ -3,7 +3,7 @@
 import gzip
 import os
 import tracemalloc
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +13,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from aggregation.spark.ingest.record_parser import TEXT_MAX_CHARS, Row
 from aggregation.spark.ingest.spool_reader import LINKED, REMOVED, SPECIAL, read_file, read_files
 from aggregation.spark.tables.schema import PARSED
-from metrics.model.sample import RECORD_MAX_BYTES
-from tests.aggregation.spark.histories import write_lines
+from metrics.model.sample import RECORD_MAX_BYTES, encode
+from tests.aggregation.spark.histories import fleet, write_lines
 
 DAY = date(2026, 1, 2)
 
@@ -90,3 +90,19 @@ def test_rows_of_long_texts_are_few_in_a_batch(tmp_path: Path) -> None:
     batches = list(read_files(iter([files]), schema, str(tmp_path)))
 
     assert [len(batch) for batch in batches] == [256, 256, 88]
+
+
+def test_a_row_stands_for_malformed_lines_without_end(tmp_path: Path) -> None:
+    good = encode(fleet(1).samples[0])
+    write_lines(tmp_path, b"{}\n" * 10_000 + b"[]\n" + good + b"{}\n" * 50_000 + good, name="a")
+    files = pa.RecordBatch.from_pylist(
+        [{"path": str(tmp_path / "a.jsonl"), "day": datetime.now(UTC).date()}]
+    )
+
+    batches = read_files(iter([files]), to_arrow_schema(PARSED), str(tmp_path))
+    found = [row for batch in batches for row in batch.to_pylist()]
+
+    assert [row["fault"] is None for row in found].count(True) == 2
+    assert len(found) == 10_000 + 2 + 1
+    assert (found[-1]["lines"], found[-1]["offset"]) == (50_001, 30_000)
+    assert found[-1]["fault"].startswith("one of 50,001 more lines that are no records: ")
