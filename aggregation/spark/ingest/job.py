@@ -181,7 +181,7 @@ class TableIngest:
         except Exception as error:
             if self._failure is not None:
                 raise self._failure from None
-            if isinstance(error, Py4JNetworkError | OSError):  # Java is gone
+            if isinstance(error, Py4JNetworkError | ConnectionError):  # Java is gone
                 self._note_positions()
             raise
         finally:

@@ -8,6 +8,7 @@ import logging
 import os
 import pwd
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -192,12 +193,12 @@ def _running_session(
     logging.getLogger().addHandler(silence)
     try:
         yield spark
-    except (Py4JNetworkError, OSError) as error:
+    except (Py4JNetworkError, ConnectionError) as error:
         if (code := _wait_for_death(gateway)) is not None:
             raise _SparkError(_explain_death(code)) from error
         raise
     finally:
-        with suppress(Py4JNetworkError, OSError):  # Java may be gone
+        with suppress(Py4JNetworkError, ConnectionError):  # Java may be gone
             spark.stop()
         _end_jvm(gateway)
         logging.getLogger().removeHandler(silence)
@@ -213,6 +214,8 @@ def _wait_for_death(gateway: "JavaGateway") -> int | None:
 
 
 def _explain_death(code: int) -> str:
+    if code == -signal.SIGKILL:
+        return "Java was killed, as the system does where memory is short"
     if code != _OUT_OF_MEMORY:
         return f"Java ended with code {code}"
     more = "PYSPARK_SUBMIT_ARGS='--master local[2] --driver-memory 4g pyspark-shell'"
