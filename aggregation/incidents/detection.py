@@ -373,7 +373,8 @@ class GroupHistory:
         """Return the causes that can have begun a rebalance: none is later than its effect."""
         until = self._find_effects(rebalance) + EFFECT_SLACK_S
         if all(cause.at > until or cause.kind.is_follow_up for cause in causes):
-            new = self.members.infer_joins(rebalance, None) if self.members.present else []
+            is_known = bool(self.members.present or self.members.away)
+            new = self.members.infer_joins(rebalance, None) if is_known else []
             causes = sorted([*new, *causes], key=lambda cause: cause.at)
         return causes if any(cause.at <= until for cause in causes[:1]) else []
 

@@ -105,7 +105,7 @@ class Presence:
             key, is_synced = segment.member.key, segment.outcome is Outcome.SYNCED
             if segment.member_id is not None:
                 self.member_ids[key] = segment.member_id
-            self.took_part_until[key] = segment.ended_at
+            self.took_part_until[key] = _end_of_part(segment)
             if is_synced:
                 self.synced_at[key] = segment.ended_at
             if segment.is_exit:
@@ -252,6 +252,16 @@ class Presence:
         key = cause.member.key
         is_known = key in self.present and self.present_since[key] <= cause.at
         return is_known and key not in self.away
+
+
+def _end_of_part(segment: Segment) -> float:
+    """Return the last time at which a member's part in a rebalance was seen (Unix seconds).
+
+    A status that is lost is dropped long after that.
+    """
+    if segment.is_open or segment.outcome is not None:
+        return segment.ended_at
+    return max([segment.started_at, *(each.at for each in segment.steps), *segment.joins])
 
 
 def _is_leave_of_expired(cause: Cause, away: AwayMember | None) -> bool:

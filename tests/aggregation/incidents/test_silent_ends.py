@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from aggregation.incidents.incidents import analyze
 from aggregation.incidents.model import DepartureMode, Incident, IncidentKind
 from aggregation.rebalances.root_cause import Certainty
-from metrics.model.sample import Sample, SampleKind, Scope, format_time
+from metrics.model.sample import NOT_CONFIRMED, Sample, SampleKind, Scope, format_time
 from metrics.model.signals import Member, Signal, SignalKind
-from tests.aggregation.incidents.test_incidents import kinds, lags, reads, went
+from tests.aggregation.incidents.test_incidents import joined, kinds, lags, reads, went
 from tests.aggregation.rebalances.test_rebalances import NEW, START, A, B, C, records, round_of
 from tests.metrics.given import raised, signal
 
@@ -100,6 +100,28 @@ def test_topic_that_a_later_member_does_not_read_counts_while_the_group_lives(
 
     assert expired.kind is K.SESSION_EXPIRED
     assert expired.cost.unread_partition_seconds == pytest.approx(58.5 + seconds, abs=0.01)
+
+
+def test_member_whose_status_was_lost_long_after_its_last_request_is_dead() -> None:
+    """It was requested to join, and never did. The next member joins without a visible cause."""
+    start = [*round_of(1, 0.0, A, causes={"a": NEW}), reads(1.5, A, "t-0")]
+    (asked,) = records(raised(1, 100.0, A, reason="Heartbeat answered REBALANCE_IN_PROGRESS"))
+    lost = replace(
+        asked, id="lost", kind=SampleKind.LOST, ts=format_time(300.0), from_=1, to=None,
+        reason=NOT_CONFIRMED,
+    )  # fmt: skip
+    d = replace(A, client_id="d", host="other", origin="other", group_instance_id="d")
+    later = [replace(each, member=d, generation=3) for each in joined(400.0, A)]
+    known = records(*start, *later, reads(400.0, d, "t-0"))
+
+    found = analyze([*known, asked, lost, silence(A, 101.0, 350.0)], now=500.0).incidents[1:]
+
+    assert kinds(found) == [
+        (K.UNKNOWN, []),
+        (K.SESSION_EXPIRED, ["a"]),
+        (K.MEMBER_JOINED, ["d"]),
+    ]
+    assert found[1].cost.unread_partition_seconds == pytest.approx(299.0)
 
 
 def test_member_that_reads_again_was_not_dead() -> None:
