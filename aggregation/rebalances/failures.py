@@ -17,6 +17,8 @@ from metrics.tracking.source_traits import BROKER_SOURCES
 
 AGAIN_S = 10.0
 """A client joins again after its retry.backoff.ms, which is far shorter, or its session's end."""
+CLOCKS_S = 1.0
+"""The member and those that rebalance because of it may have clocks that differ by so much."""
 _ERROR = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b|\w+Exception")
 
 
@@ -44,12 +46,16 @@ def read_failures(records: Iterable[Sample]) -> dict[GroupRef, Failures]:
 
 
 def find_rejoin(round_: RebalanceSegments, failures: Failures) -> Trigger | None:
-    """Return the join after a failure that began a rebalance of which no cause was seen."""
+    """Return the join after a failure that began a rebalance of which no cause was seen.
+
+    A failure within the rebalance did not begin it.
+    """
+    until = round_.started_at + CLOCKS_S
     for segment in sorted(round_.consumers, key=lambda segment: segment.started_at):
         if segment.is_exit:
             continue
         for failure in failures.get(segment.member.key, ()):
-            if 0.0 <= segment.started_at - failure.at <= AGAIN_S:
+            if failure.at <= until and 0.0 <= segment.started_at - failure.at <= AGAIN_S:
                 error = _ERROR.search(failure.reason)
                 name = failure.reason if error is None else error[0]
                 return Trigger(

@@ -53,7 +53,7 @@ from aggregation.rebalances.root_cause import (
 )
 from aggregation.rebalances.segments import MemberRef, Segment, member_of
 from aggregation.rebalances.silences import Silences, Witnesses
-from aggregation.rebalances.takeovers import Takeover, find_takeovers
+from aggregation.rebalances.takeovers import SLACK_S, Takeover, find_takeovers
 from aggregation.rebalances.unsynced_joins import Join, Joins, read_joins
 from metrics.model.sample import Outcome, Sample, SampleKind, is_number, parse_time
 from metrics.model.status import RebalanceStatus
@@ -376,15 +376,10 @@ def _find_absent(
     Only the classic protocol makes every member take part. In the new ones another member takes
     the partitions of one that was removed.
     """
-    if round_.is_open and not _is_long_known(round_):
-        return []
     took_part = {piece.member.key for piece in round_.segments}
     if round_.group_type != "classic":
-        since, until = round_.started_at - TAKEOVER_S, round_.ended_at + TAKEOVER_S
-        took_part |= group.present.keys() - {
-            taken.owner for taken in group.takeovers if since <= taken.at <= until
-        }
-    elif _asks_nobody(round_, group):
+        took_part |= group.present.keys() - _list_robbed(round_, group)
+    elif (round_.is_open and not _is_long_known(round_)) or _asks_nobody(round_, group):
         return []
     return [
         member
@@ -393,6 +388,16 @@ def _find_absent(
         and heard.get(agent, 0.0) >= _known_until(round_)
         and not any(round_.started_at <= at <= round_.ended_at for at in group.joins.get(key, ()))
     ]
+
+
+def _list_robbed(round_: RebalanceSegments, group: _Group) -> set[tuple[str, ...]]:
+    """Return the keys of the members whose partitions others took in a rebalance.
+
+    While it is open, an owner may still give up what was taken right before now.
+    """
+    since, end = round_.started_at - TAKEOVER_S, round_.ended_at
+    until = end - SLACK_S if round_.is_open else end + TAKEOVER_S
+    return {taken.owner for taken in group.takeovers if since <= taken.at <= until}
 
 
 def _is_long_known(round_: RebalanceSegments) -> bool:

@@ -189,8 +189,11 @@ def may_have_waited(round_: RebalanceSegments) -> bool:
     """Check for a rebalance that may have waited for a member that nobody sees.
 
     Its length shows that, unless the last join or drop that was seen ended it, or somebody is
-    still to join: then the group waited for that member.
+    still to join: then the group waited for that member. Groups of the new protocols wait for
+    nobody.
     """
+    if round_.group_type != "classic":
+        return False
     if round_.is_open:
         return not find_awaited(round_)
     if round_.own_seconds <= EXPIRY_WAIT_S:

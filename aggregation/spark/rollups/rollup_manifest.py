@@ -72,7 +72,9 @@ member that took part in a generation before its join failed was in that rebalan
 behind a rebalance costs for the leave. Since 22 an expired member stopped at its own revocation
 right behind its last request, a topic that later members do not read costs while they are there,
 one that a member drops within another incident costs nothing more, and a leader that fetches its
-own new topics is no changed cluster.
+own new topics is no changed cluster. A failure within a rebalance did not begin it, a member of a
+new protocol that lost its partitions has expired also in an open one, and a member whose status was
+lost is dead from its last request.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")

@@ -2979,6 +2979,51 @@ def test_member_of_the_new_protocol_that_changes_its_topics_right_behind_an_assi
     assert costs == [pytest.approx(1.0), 0.0]
 
 
+def dead_beside_one_that_hangs(*more: Signal) -> list[Incident]:
+    """Return the incidents of a group of KIP-848: A died, B took its partition, C hangs since."""
+    a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))
+    start = [
+        each
+        for number, member in enumerate((a, b, c))
+        for each in (
+            raised(2, 0.0, member),
+            reads(1.0, member, f"t-{number}"),
+            signal(SignalKind.SYNC, 1.0, member, generation=2),
+        )
+    ]
+    taken = [
+        raised(1, 100.0, b, reason="new assignment in epoch 3"),
+        reads(100.2, b, "t-0", "t-1"),
+        signal(SignalKind.SYNC, 100.2, b, generation=3),
+        raised(1, 103.0, c, reason="new assignment in epoch 3"),
+        raised(10, 103.0, c, reason="the new assignment takes 1 away"),
+    ]
+    known = records(*start, *taken, *more)
+    return analyze(known, now=at_second(150.0)).incidents[1:]
+
+
+def test_member_of_the_new_protocol_has_expired_though_another_one_hangs() -> None:
+    """B got its partition; C is asked for its own, and does not answer: the rebalance is open."""
+    b = replace(B, group_type="consumer")
+    (found,) = dead_beside_one_that_hangs(reads(120.0, b, "t-0", "t-1", "t-3"))
+
+    assert (found.is_ongoing, kinds([found])) == (True, [(K.SESSION_EXPIRED, ["a"])])
+
+
+def test_failed_join_within_a_rebalance_did_not_begin_it() -> None:
+    """The next heartbeat of C is refused, 3 s behind the effect of A's end."""
+    c = replace(C, group_type="consumer")
+    refused = signal(
+        SignalKind.REFUSE, 102.9, c, reason="heartbeat answered INCORRECTLY_PARTITIONED_TOPICS"
+    )
+
+    (found, *_) = dead_beside_one_that_hangs(
+        refused, signal(SignalKind.SYNC, 103.5, c, generation=3)
+    )
+
+    assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
+
+
 def test_partitions_of_a_member_that_nobody_sees_are_no_new_ones() -> None:
     """Each member that is seen was told to rebalance, so another one began: it has left."""
     start = [*round_of(1, 0.0, A, causes={"a": NEW}), reads(1.0, A, "t-0", "t-1")]
