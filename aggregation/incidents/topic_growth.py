@@ -16,7 +16,10 @@ from aggregation.incidents.attributes import Attributes
 from aggregation.rebalances.segments import is_static
 
 _AFTER_S = 1.0
-"""A member reports its partitions a little after the end of the rebalance."""
+"""A member reports its partitions a little after the end of the rebalance.
+
+One that gives all up within this leaves, or begins the next rebalance.
+"""
 
 _GIVEN_UP_S = 5.0
 """A leader that rejoins for a topic revokes all; the others learn of it by a heartbeat (3 s)."""
@@ -42,7 +45,7 @@ def find_growth(attributes: Attributes, since: float, until: float) -> list[Topi
     Empty if members that no source sees may own partitions.
     """
     before = _topics_at(attributes, since, given_up_since=since - _GIVEN_UP_S)
-    after = _topics_at(attributes, until + _AFTER_S)
+    after = _topics_at(attributes, until + _AFTER_S, given_up_since=until)
     for partition in _owned_by_closed(attributes, since):
         topic, number = _split(partition)
         if number in after.get(topic, ()):

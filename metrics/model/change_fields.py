@@ -22,8 +22,9 @@ MEMBER_FIELDS = MappingProxyType(
         "removed_by": "Who removed it from the group, other than itself.",
         "silent.ms": "Time between the last request that was seen of it and this record: of a "
         "member whose client has ended its connections, that another process follows, or that a "
-        "new protocol has fenced. Nothing else shows when it stopped, if the broker has its "
-        "session timeout or nobody else is in the group.",
+        "new protocol has fenced; or that leaves in one after missed heartbeats. Nothing else "
+        "shows when it stopped, if the broker has its session timeout or nobody else is in the "
+        "group.",
     }
 )
 """Of a member (``subject`` is ``member``): each field and its values."""

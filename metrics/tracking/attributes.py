@@ -69,7 +69,8 @@ def _record_silence(track: Track, signal: Signal) -> list[Sample]:
     """Record how long a member was silent before it was fenced, and note its requests.
 
     In new protocols the broker has the session timeout, so nothing else shows when it stopped. A
-    member that joins as new, though it had partitions, is the successor of a dead process.
+    member that joins as new, though it had partitions, is the successor of a dead process. One that
+    leaves after it missed heartbeats was frozen, and may have been removed before.
     """
     is_raise = signal.kind is SignalKind.RAISE
     is_fenced = is_raise and signal.status in _OF_FENCED
@@ -78,7 +79,9 @@ def _record_silence(track: Track, signal: Signal) -> list[Sample]:
     # a member of a classic group gives up its partitions at each join
     is_expired = signal.at - track.requested_at > (track.session_timeout_s or inf)
     is_end = (is_fenced or is_new_process) and (is_expired or track.member.group_type != "classic")
-    is_shown = (is_end or is_successor) and _is_silent(track, signal.at)
+    is_left = signal.kind is SignalKind.LEAVE and track.member.group_type != "classic"
+    is_late = is_left and signal.at - track.requested_at > _MISSED_S
+    is_shown = (is_end or is_successor or is_late) and _is_silent(track, signal.at)
     out = [_silence(track, signal.at)] if is_shown else []
     if signal.kind is SignalKind.LEAVE:
         track.requested_at = 0.0
@@ -151,6 +154,8 @@ _OTHER_CLOCK_S = 10.0
 """The two sources of a leave differ by less if both have the right time."""
 _SILENT_S = 3.0
 """A shorter silence is a heartbeat's interval at most."""
+_MISSED_S = 10.0
+"""Two heartbeat intervals of the new protocols (group.consumer.heartbeat.interval.ms, 5 s)."""
 _OF_INTERVALS = {RebalanceStatus.DROPPED_GROUP, RebalanceStatus.NEW_MEMBER}
 
 

@@ -2979,6 +2979,27 @@ def test_member_of_the_new_protocol_that_changes_its_topics_right_behind_an_assi
     assert costs == [pytest.approx(1.0), 0.0]
 
 
+def test_topic_has_grown_though_a_member_leaves_right_behind_the_rebalance() -> None:
+    a, b = (replace(each, group_type="consumer") for each in (A, B))
+    signals = [
+        each
+        for member, own, new, at in ((a, ("t-0", "t-1"), "t-4", 100.0), (b, ("t-2",), "t-3", 100.5))
+        for each in (
+            raised(2, 0.0, member),
+            reads(1.0, member, *own),
+            signal(SignalKind.SYNC, 1.0, member, generation=2),
+            raised(1, at, member, reason="new assignment in epoch 3"),
+            reads(at + 0.2, member, *own, new),
+            signal(SignalKind.SYNC, at + 0.2, member, generation=3),
+        )
+    ]
+
+    grown, gone = analyze(records(*signals, reads(101.3, a), left(101.3, a, "closed"))).incidents[1:]
+
+    assert kinds([grown, gone]) == [(K.METADATA_CHANGED, []), (K.MEMBER_LEFT, ["a"])]
+    assert grown.detail == {"topics": [{"topic": "t", "before": 3, "after": 5}]}
+
+
 def dead_beside_one_that_hangs(*more: Signal) -> list[Incident]:
     """Return the incidents of a group of KIP-848: A died, B took its partition, C hangs since."""
     a, b, c = (replace(each, group_type="consumer") for each in (A, B, C))

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from metrics.model.sample import FETCHERS_PAUSED, Sample, SampleKind
-from metrics.model.signals import Signal, SourceKind
+from metrics.model.signals import Signal, SignalKind, SourceKind
 from metrics.tracking import tracker as tracker_module
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import AWAIT_S, Tracker
@@ -335,6 +335,18 @@ def test_in_the_classic_protocol_a_join_behind_the_session_shows_it(
     samples = run(tracker, msgspec.structs.replace(seen(at, ADDRESS, source=WIRE), assigned=()))
 
     assert (("silent.ms", None, "7000") in changes(samples)) == is_shown
+
+
+@pytest.mark.parametrize(("at", "is_shown"), [(20.0, True), (9.0, False)])
+def test_a_leave_behind_a_long_silence_shows_it(
+    tracker: Tracker, at: float, *, is_shown: bool
+) -> None:
+    """A frozen process goes on, finds its poll interval expired, and leaves: it had expired."""
+    run(tracker, heartbeat(1.0, "t-0"), heartbeat(2.0))
+
+    samples = run(tracker, msgspec.structs.replace(heartbeat(at), kind=SignalKind.LEAVE))
+
+    assert (("silent.ms", None, "18000") in changes(samples)) == is_shown
 
 
 def test_a_first_process_has_no_predecessor(tracker: Tracker) -> None:
