@@ -2994,7 +2994,8 @@ def test_topic_has_grown_though_a_member_leaves_right_behind_the_rebalance() -> 
         )
     ]
 
-    grown, gone = analyze(records(*signals, reads(101.3, a), left(101.3, a, "closed"))).incidents[1:]
+    leave = (reads(101.3, a), left(101.3, a, "closed"))
+    grown, gone = analyze(records(*signals, *leave)).incidents[1:]
 
     assert kinds([grown, gone]) == [(K.METADATA_CHANGED, []), (K.MEMBER_LEFT, ["a"])]
     assert grown.detail == {"topics": [{"topic": "t", "before": 3, "after": 5}]}
