@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from aggregation.rebalances.causes import cause_of
 from aggregation.rebalances.group_types import split_types
 from aggregation.rebalances.segments import DROPPED_GROUP, JOINED, MemberRef, Segment, segments
-from metrics.model.sample import Outcome, Sample, SampleKind, Scope, digest, parse_time
+from metrics.model.sample import CONFIGURED, Outcome, Sample, SampleKind, Scope, digest, parse_time
 from metrics.model.signals import streams_thread
 from metrics.model.status import RebalanceStatus
 from metrics.tracking.source_traits import ADMIN_SOURCES, BROKER_SOURCES
@@ -446,6 +446,8 @@ def _is_effect(segment: Segment, base: _Island) -> bool:
     """
     key = segment.member.key
     is_known = any(each.member.key == key and not each.is_exit for each in base.segments)
+    if (segment.shown or "").startswith(CONFIGURED):
+        return False  # Connect's tasks have changed: its assignment shows a newer configuration
     return is_known and {cause_of(step) for step in segment.steps} <= _FOLLOW_UPS
 
 

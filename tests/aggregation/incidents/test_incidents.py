@@ -3080,6 +3080,16 @@ class TestConnect:
         assert kinds([found]) == [(K.TASK_CONFIGURATION, [])]
         assert (found.certainty, found.reason) == (Certainty.INFERRED, words)
 
+    def test_next_newer_configuration_on_the_wire_is_another_rebalance(self) -> None:
+        """A connector's tasks follow at once: no revocation made that generation necessary."""
+        (_, found) = self.analyze(
+            *self.joins(2, 100.0, "newer Connect configuration: offset 2, -1 before"),
+            *self.joins(3, 100.4, "newer Connect configuration: offset 4, 2 before"),
+        )
+
+        assert kinds([found]) == [(K.TASK_CONFIGURATION, [])]
+        assert [each.generations for each in found.rebalances] == [(2,), (3,)]
+
     def test_joins_without_any_evidence_stay_unknown(self) -> None:
         (_, found) = self.analyze(*self.joins(2, 100.0))
 
