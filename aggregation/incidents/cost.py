@@ -99,7 +99,7 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
     )  # fmt: skip
     starts = [span[0] for span in spans]
     costs = dict.fromkeys(drafts, 0.0)
-    gone = _GoneTopics(attributes)
+    gone = _GoneTopics(drafts, attributes)
     exits = list(_exits(drafts, attributes))
     changes = _list_changes(attributes, exits, _returns(drafts, attributes))
     gaps = _gaps(changes, exits, _Stops(_list_targets(drafts), Revocations(drafts, attributes)))
@@ -113,8 +113,10 @@ def count_unread(drafts: Sequence[Draft], attributes: Attributes, now: float) ->
             continue
         draft, ended_at = found
         until = ended_at if gap.until is None else gap.until
-        if until > ended_at + SLACK_S and gap.topic in gone.list_of(draft):
-            continue  # the topic is deleted, or no member subscribes to it any more
+        if until > ended_at + SLACK_S:
+            if gap.topic in gone.list_of(draft):
+                continue  # the topic is deleted, or no member subscribes to it any more
+            until = min(until, gone.find_drop(gap))
         if gap.until is not None or draft.is_ongoing or gap.is_taken:
             costs[draft] += max(0.0, until - gap.loss.since)
     return {draft: cost for draft, cost in costs.items() if cost or _has_stayed(draft)}
@@ -199,22 +201,38 @@ def _count_gained(attributes: Attributes, since: float, until: float) -> int:
 class _GoneTopics:
     """Topics that changed subscriptions, or a changed cluster, take away from a group."""
 
-    def __init__(self, attributes: Attributes) -> None:
-        self._attributes = attributes
+    def __init__(self, drafts: Sequence[Draft], attributes: Attributes) -> None:
+        self._drafts, self._attributes = drafts, attributes
         self._of: dict[Draft, set[str]] = {}
+        self._drops: dict[tuple[tuple[str, ...], str], list[float]] | None = None
 
     def list_of(self, draft: Draft) -> set[str]:
         """Return the topics that went within an incident, also by another cause than its own."""
         if draft not in self._of:
-            self._of[draft] = {*_list_deleted(draft), *self._list_dropped(draft)}
+            dropped = (topic for _, topic, _ in self._list_dropped(draft))
+            self._of[draft] = {*_list_deleted(draft), *dropped}
         return self._of[draft]
 
-    def _list_dropped(self, draft: Draft) -> Iterator[str]:
+    def find_drop(self, gap: Gap) -> float:
+        """Return when a partition's former owner subscribed to its topic no more, or infinity."""
+        if self._drops is None:
+            self._drops = defaultdict(list)
+            for draft in self._drafts:
+                for member, topic, at in self._list_dropped(draft):
+                    insort(self._drops[member, topic], at)
+        found = self._drops.get((gap.loss.owner, gap.topic), ())
+        index = bisect_left(found, gap.loss.since)
+        return found[index] if index < len(found) else inf
+
+    def _list_dropped(self, draft: Draft) -> Iterator[tuple[tuple[str, ...], str, float]]:
+        """Yield the members, and the topics that they dropped, with the time (Unix seconds)."""
         rounds = (each.round.consumers for each in draft.rebalances)
         for step in (step for found in rounds for segment in found for step in segment.steps):
             if step.code is RebalanceStatus.SUBSCRIPTION_CHANGED:
-                owned = self._attributes.owned_at(step.member.key, step.at)
-                yield from list_dropped_topics(step.reason, map(_topic_of, owned))
+                member = step.member.key
+                owned = map(_topic_of, self._attributes.owned_at(member, step.at))
+                for topic in list_dropped_topics(step.reason, owned):
+                    yield member, topic, step.at
 
 
 def _list_deleted(draft: Draft) -> list[str]:

@@ -31,6 +31,8 @@ _CHANGE = re.compile(
 # ConsumerCoordinator.rejoinNeededOrPending, all versions
 _LIST = re.compile(r"\[([^\]]*)\]")
 _SUBSCRIBED = re.compile(r"(?i)subscribed to topic\(?s?\)?:\s*(?P<topics>.+)")
+_CURRENT = re.compile(r"the current subscription Subscribe\((?P<topics>[^)]*)\)")
+# SubscriptionState.prettyString; since 2.4
 _PATTERN = re.compile(r"(?i)(?:regular expression|pattern):?\s+'?(?P<pattern>[^\s']+)")
 _TOPIC = re.compile(r"([\w.-]+)=(\d+|\[[^=]*?\](?=[,}]))")
 """A topic with the number of its partitions (to 3.4), or the racks of each (from 3.5)."""
@@ -174,10 +176,14 @@ def list_dropped_topics(reason: str | None, owned: Iterable[str]) -> set[str]:
 
     ``owned`` are the topics that it read before: some words name the new topics alone.
     """
+    before, current = set(owned), _CURRENT.search(reason or "")
+    if current is not None:
+        named = _names(current["topics"])
+        return before - named if before & named else set()  # else it may be a pattern
     found = _read_subscription(reason or "")
     removed, topics = found.get("removed"), found.get("topics")
     if isinstance(topics, list) and topics and "…" not in (reason or ""):
-        return set(owned) - set(topics)
+        return before - set(topics)
     return set(removed) if isinstance(removed, list) else set()
 
 

@@ -2527,6 +2527,29 @@ class TestCost:
         assert found.kind is K.MEMBER_LEFT
         assert found.cost.unread_partition_seconds == pytest.approx(1.0 + 0.6)
 
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "subscription has changed from [t, u] to [t]",
+            "received assignment [u-0, t-1] does not match the current subscription Subscribe(t)",
+        ],
+    )
+    def test_topic_that_a_member_drops_in_the_next_incident_counts_until_then(
+        self, words: str
+    ) -> None:
+        """B gives all up for new metadata, and subscribes to less before it has them again."""
+        found = incidents(
+            *(reads(50.0, A, "t-0"), reads(50.0, B, "t-1", "u-0"), reads(100.0, B)),
+            *round_of(2, 100.0, A, B, C, causes={"b": (7, "cached metadata has changed")}),
+            *round_of(3, 100.7, A, B, C, causes={"b": (8, words)}),
+            reads(101.3, B, "t-1"),
+            now=at_second(160.0),
+        )
+
+        assert [each.kind for each in found] == [K.METADATA_CHANGED, K.SUBSCRIPTION_CHANGED]
+        costs = [each.cost.unread_partition_seconds for each in found]
+        assert costs == [pytest.approx(1.3 + 0.7), 0.0]
+
     def test_is_not_known_where_no_source_shows_assignments(self) -> None:
         (found,) = incidents(*round_of(2, 100.0, A, B, C, causes={"b": (8, "s")}))
 
