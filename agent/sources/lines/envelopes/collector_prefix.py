@@ -48,6 +48,8 @@ _PROGRAM = (
 )
 """Name of a program in brackets, but not of a level, a thread, a logger, a class, a function or a
 module of Python's clients: a layout may write one of these before its time."""
+_CONTAINER = r"[a-z][a-z\d-]{0,62}"
+"""Behind a pod of a set with numbers, as skaffold writes both."""
 _DETAILS = r"[\w.%+-]{1,128}=[^\s,=]{0,256}(?:,[\w.%+-]{1,128}=[^\s,=]{0,256}){0,64} "
 """Labels and variables, as Docker's option --details writes them."""
 _STRUCTURED = (
@@ -61,6 +63,13 @@ _CONTAINER_LOG = (
 """A tag of Fluentd and Fluent Bit: the path of a container's log on its node."""
 _POD_OF_SET = r"[a-z\d][a-z\d.-]{1,230}-[a-z\d]{8,10}-[a-z\d]{5}"
 _LOG_FILE = r"[\w./-]{1,255}\.(?:log|out|txt|err|json)(?:\.\d{1,4})?"
+_DELTA = r"(?: {1,24}| <\s{0,12}\d{1,10}\.\d{6}[ *]>)?"
+"""Time since the entry before, in journald's short-delta."""
+_INSTANT = (
+    r"(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d)?"
+    r"|\d{10}(?:\.\d{1,9})?)"
+)
+"""A time in a row of a file, where a comma or a bar may follow."""
 _PATTERNS = {
     "kubectl logs --prefix": (r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<container>[^\]\s]{1,253})\] ",),
     "docker compose logs, docker service logs, supervisord's, with the time or without": (
@@ -104,7 +113,7 @@ _PATTERNS = {
     ),
     "gcloud logging --format=value, of pods": (rf"(?P<time>{_ISO})\t(?P<pod>{_POD_OF_SET})\t",),
     "gh run view --log": (
-        rf"(?!EVENTS\t)(?P<name>[^\t\n]{{1,128}}\t[^\t\n]{{1,128}})\t(?P<time>{_ISO}) ",
+        rf"(?!EVENTS\t|\d{{10}})(?P<name>[^\t\n]{{1,128}}\t[^\t\n]{{1,128}})\t(?P<time>{_ISO}) ",
     ),
     "RFC 5424": (
         rf"(?:\d{{1,6}} )?(?:<\d{{1,3}}>)?1 (?P<time>{_ISO}) (?P<host>\S{{1,255}}) {_TAG} ",
@@ -112,20 +121,26 @@ _PATTERNS = {
         rf"\S{{1,32}} (?:(?:-|(?P<labels>{_STRUCTURED})) (?:\ufeff)?)?",  # Heroku's drains lack it
     ),
     "RFC 3164, journalctl": (
-        rf"{_PRIORITY}(?P<time>{_MONTH_DAY}) (?!{_LEVEL} ){_NODE} {_FACILITY}",
+        rf"{_PRIORITY}(?:(?!{_LEVEL} )[\w.-]{{1,253}} )?",  # oc adm node-logs, of several nodes
+        rf"(?P<time>{_MONTH_DAY}) (?!{_LEVEL} ){_NODE} {_FACILITY}",
         rf"{_TAG}(?:\[(?P<pid>\d{{1,10}})\])?: (?:@cee: ?)?",
     ),
     "RFC 3164 without a host, as Docker's driver writes it to a local socket": (
         rf"(?:\d{{1,6}} )?<\d{{1,3}}>(?P<time>{_MONTH_DAY}) {_TAG}(?:\[(?P<pid>\d{{1,10}})\])?: ",
     ),
+    "journalctl --no-hostname": (rf"(?P<time>{_MONTH_DAY}) {_TAG}\[(?P<pid>\d{{1,10}})\]: ",),
     "Render's console, with an instance or without": (
         rf"(?P<time>{_MONTH_DAY} [AP]M)\s{{1,4}}(?:\[(?P<name>[a-z\d]{{5}})\]\s{{1,4}})?(?=\S)",
     ),
     "RFC 3164 without a tag": (
         rf"(?:<\d{{1,3}}>)?(?P<time>{_MONTH_DAY}) (?P<host>[\w.-]{{1,253}}): (?=\{{)",
     ),
+    "pm2 logs --format": (
+        rf"(?:timestamp=(?P<time>{_INSTANT}) )?app=(?P<name>[\w.@-]{{1,253}}) ",
+        r"id=(?P<container>\d{1,5}) type=(?:out|error) message=",
+    ),
     "pm2 logs": (
-        r"(?P<container>\d{1,5})\|(?P<name>[\w.@-]{1,253})\s{0,64}\| ",
+        rf"(?:{_INSTANT} )?(?P<container>\d{{1,5}})\|(?P<name>[\w.@-]{{1,253}})\s{{0,64}}\| ",
         r"(?:(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{3})?(?: ?[+-]\d\d:\d\d)?): )?",
     ),
     "kail": (
@@ -155,6 +170,15 @@ _PATTERNS = {
         rf"|(?!{_LEVEL}\W|\d+\W)(?P<route>[\w.*/-]{{1,255}})(?:: |[\t,])",
         r"|[\w.*/-]{1,255}:?[ \t,])(?=\{\")",
     ),
+    "rows with a time, a name and a line that has a time of its own or is an object": (
+        rf"(?P<time>{_INSTANT})(?P<between>[\t,;|])(?:{_LEVEL}(?P=between))?(?:{_CONTAINER_LOG}",
+        rf"|(?!{_LEVEL}\W|\d+\W){_THREAD}(?P<name>[A-Za-z][\w.*/@-]{{0,253}}))(?P=between)",
+        _AHEAD,
+    ),
+    "fluentd's file of lines": (
+        r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d)\t",
+        rf"(?:{_CONTAINER_LOG}|(?!{_LEVEL}\W)(?P<name>[\w.*/-]{{1,255}}))\t(?=\S)",
+    ),
     "fluentd's stdout, of a line": (
         r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:(?P<nanos>\.\d{9}))? [+-]\d{4}) ",
         rf"(?!{_LEVEL}\W)(?:{_CONTAINER_LOG}|(?P<route>[\w.*/-]{{1,255}})): ",
@@ -170,8 +194,8 @@ _PATTERNS = {
         r"EVENTS\t(?:\d{50,60}\t)?\d{13}\t(?:(?P<name>[\w.-]{1,255}/[\w./\[\]$-]{1,255})\t)?",
         r"(?=[^\n]*\t(?P<time>\d{13})\s{0,8}$)",
     ),
-    "journalctl -o short-monotonic": (
-        rf"\[\s{{0,12}}\d{{1,10}}\.\d{{6}}\] {_NODE} {_TAG}(?:\[(?P<pid>\d{{1,10}})\])?: ",
+    "journalctl -o short-monotonic, short-delta": (
+        rf"\[\s{{0,12}}\d{{1,10}}\.\d{{6}}{_DELTA}\] {_NODE} {_TAG}(?:\[(?P<pid>\d{{1,10}})\])?: ",
     ),
     "journalctl -o short-full, short-unix": (
         r"(?:[A-Z][a-z]{2} (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})?",
@@ -262,7 +286,7 @@ _PATTERNS = {
     "daemontools' multilog, runit's svlogd, s6-log": (r"(?P<time>@4[\da-f]{23}) (?=\S)",),
     "concurrently, before an object": (r"\[(?P<name>[\w.@/-]{1,64})\] (?=\{\")",),
     "concurrently, npm-run-all, go-task, process-compose, skaffold": (
-        rf"\[(?P<name>{_PROGRAM})\s{{0,32}}\]\s{{1,32}}",
+        rf"\[(?P<name>{_PROGRAM})(?:(?<=\d) (?P<container>{_CONTAINER}))?\s{{0,32}}\]\s{{1,32}}",
         _AHEAD,
     ),
     "concurrently --prefix '{time}-{pid}'": (
@@ -283,10 +307,11 @@ _DATED = re.compile(
 """The most frequent begins of a line, and no collector's."""
 _BRACKETS = re.compile(
     r"\[(?:pod/|\d\d:\d\d:\d\d"
-    rf"|\s{{0,12}}\d{{1,10}}\.\d{{6}}\] |{_POD_OF_SET}[\] /]|[\w.-]{{1,64}}\]\s{{0,64}}\|"
+    rf"|\s{{0,12}}\d{{1,10}}\.\d{{6}}{_DELTA}\] |{_POD_OF_SET}[\] /]|[\w.-]{{1,64}}\]\s{{0,64}}\|"
     r"|\d{1,7}\] [\w.*/-]{1,255}: \[|[\w.@/-]{1,64}\] \{\""
     r"|[\w.@/-]{1,64}:\d{1,9}\] |[\w.-]{1,128} : [\w.-]{1,64}\] "
-    rf"|{_PROGRAM}\s{{0,32}}\]\s{{1,32}}{_AHEAD}|{_LOG_FILE}\] |Logs\]\s{{1,8}}\[)"
+    rf"|{_PROGRAM}(?:(?<=\d) {_CONTAINER})?\s{{0,32}}\]\s{{1,32}}{_AHEAD}"
+    rf"|{_LOG_FILE}\] |Logs\]\s{{1,8}}\[)"
 )
 _BEHIND_STAMP = ("] (", "Z] ")
 """Behind the time that saw and build servers write in brackets."""

@@ -252,7 +252,7 @@ class Unwrapper:
         if prefix.origin and not (prefix.is_tag and origin):  # not the application's own
             origin, host = prefix.origin, prefix.host
         pid = prefix.pid or entry.pid
-        text = strip_colours(entry.text)
+        text = strip_colours(entry.text).rstrip("\r\n")
         return LogEntry(text, own, entry.logger, origin, host, pid, entry.level, entry.fields)
 
     def _join(  # noqa: PLR0913 - one piece of a line

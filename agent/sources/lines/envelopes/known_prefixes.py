@@ -15,7 +15,9 @@ _KNOWN_MAX = 256
 _CHARS_MAX = 512
 """Of one prefix; a longer one is not remembered."""
 _TIME = re.compile(
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^\s\[\]]{0,24}(?: [+-]\d\d:?\d\d)?(?=[\s,])", re.ASCII
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d)?(?=[\s,;|])"
+    r"|\d{10}(?:\.\d{1,9})?(?=[\t,;|])",
+    re.ASCII,
 )
 
 
@@ -33,9 +35,11 @@ class KnownPrefixes:
 
     def match(self, text: str) -> CollectorPrefix | None:
         """Return the prefix at the start of a line, if any, and remember it."""
-        found = match_prefix(text)
+        found, known = match_prefix(text), self.recall(text) if self._known else None
         if found is None:
-            return self.recall(text) if self._known else None
+            return known
+        if known is not None and found.origin.startswith(f"{known.origin}/"):
+            return known  # the first word of a line without a time is no container's name
         self._remember(text, found)
         return found
 

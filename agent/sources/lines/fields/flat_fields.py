@@ -10,11 +10,13 @@ _LOGFMT = re.compile(r'[A-Za-z_@][\w.@/-]{0,63}=(?:"|[^\s"=]{0,1024}(?: |$))', r
 _LOGFMT_PAIR = re.compile(
     r'(?<!\S)([A-Za-z_@][\w.@/-]{0,63})=(?:"((?:[^"\\]|\\.){0,65536})"|([^\s"]{0,8192}))(?!\S)'
 )
-_TABBED_FIELD = re.compile(r"([A-Za-z_][\w.-]{0,63})[:=]([^\t]{0,65536})")
-# https://ltsv.org/ and the format TSKV of ClickHouse
+_TABBED_FIELD = re.compile(r'"?([A-Za-z_][\w.-]{0,63})"?[:=]([^\t]{0,65536})')
+# https://ltsv.org/ and the format TSKV of ClickHouse; Fluent Bit's file has quotes
 _TABBED = re.compile(
-    r"(?:tskv\t)?[A-Za-z_][\w.-]{0,63}[:=][^\t]*(?:\t[A-Za-z_][\w.-]{0,63}[:=][^\t]*){1,64}"
+    r'(?:tskv\t)?"?[A-Za-z_][\w.-]{0,63}"?[:=][^\t]*'
+    r'(?:\t"?[A-Za-z_][\w.-]{0,63}"?[:=][^\t]*){1,64}(?:\t.*)?'
 )
+_TABBED_MAX = 256
 
 
 def read_pairs(text: str) -> Json | None:
@@ -34,6 +36,21 @@ def read_tabbed(text: str) -> Json | None:
     """Return the fields of a line of LTSV or TSKV; None unless they are an entry."""
     if _TABBED.fullmatch(text) is None:
         return None
-    fields = (_TABBED_FIELD.fullmatch(field) for field in text.split("\t"))
-    found: Json = {field[1]: field[2] for field in fields if field is not None}
+    found: Json = {}
+    name = ""
+    for field in text.split("\t", _TABBED_MAX):
+        pair = _TABBED_FIELD.fullmatch(field)
+        if pair is not None:
+            name = pair[1]
+            found[name] = pair[2]
+        elif name:  # a message may have tabs
+            found[name] += f"\t{field}"
+    found = {name: _unquote(value) for name, value in found.items()}
+    if "tag" in found and found.keys().isdisjoint(ORIGINS):  # fluentd's route, a name of the stream
+        found["container.name"] = found["tag"]
     return found if is_entry(found) else None
+
+
+def _unquote(value: str) -> str:
+    """Return a value without the quotes around it, whose inner ones Fluent Bit does not escape."""
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value

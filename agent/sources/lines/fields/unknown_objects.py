@@ -15,11 +15,14 @@ from typing import Any
 Json = dict[str, Any]
 PODS, CONTAINERS, HOSTS, INSTANCES = range(4)
 """Kinds of names, the most specific first."""
+_AROUND = r"(?:resources?|attributes?|labels?|fields?|tags?|string|customdimensions){0,3}"
 _KINDS = (
-    re.compile(r"(?:k8s|kubernetes|kube)?pod(?:name)?"),
-    re.compile(r"(?:k8s|kubernetes|docker)?container(?:name|id)"),
-    re.compile(r"(?:(?:host|computer|machine)(?:name|id)|server(?:name|host)|agentname)"),
-    re.compile(r"(?:service|component|app(?:lication)?|cloud|server)instance(?:id|index)?"),
+    re.compile(rf"{_AROUND}(?:k8s|kubernetes|kube)?pod(?:name)?"),
+    re.compile(rf"{_AROUND}(?:k8s|kubernetes|docker)?container(?:name|id)"),
+    re.compile(rf"{_AROUND}(?:(?:host|computer|machine)(?:name|id)|server(?:name|host)|agentname)"),
+    re.compile(
+        rf"{_AROUND}(?:service|component|app(?:lication)?|cloud|server)instance(?:id|index)?"
+    ),
 )
 _OF_APPLICATIONS = frozenset(
     ("mdc", "contextMap", "context", "properties", "Properties", "http", "request", "req", "span")

@@ -1,4 +1,4 @@
-r"""Tables that shells and clients of databases print: with bars, or one field a line.
+r"""Tables that shells and clients of databases print: with bars, in columns, or one field a line.
 
 Theory of operation. psql, mysql, ClickHouse, gcloud, ES|QL and Markdown draw bars between columns,
 and a ruler below the names. With ``\x``, ``\G`` or ``Format-List`` a row is a record of several
@@ -33,6 +33,10 @@ _NAMED_RULER = re.compile(r"\u250c\u2500+[^\u2500\u2510][^\n\u2510]{0,8192}\u251
 _JOINT = re.compile(r"\u2500*\u252c\u2500*")
 _ROWS = re.compile(r"\s*\(\d{1,19} rows?\)\s*|\d{1,19} rows in set.{0,64}", re.ASCII)
 _LEAST_COLUMNS = 2
+_GAPPED_RULER = re.compile(r"\s{0,8}-{2,8192}(?: {1,64}-{2,8192}){1,64}")
+"""Of Azure's command line, bq, sqlite3 and PowerShell."""
+_CAPITALS = re.compile(r"[A-Z][A-Z_]{1,63}(?: {2,8192}[A-Z][A-Z_]{1,63}){1,64}")
+"""Names of gcloud's columns."""
 _NAME = r"([A-Za-z_@][\w.@/-]{0,63}(?: [\w.@/-]{1,32}){0,3})"
 
 
@@ -84,8 +88,13 @@ def find_printed_table(head: bytes) -> Split | None:
     if text[:1] in {"{", "["}:
         return None
     form = next((each for each in _FIELD_A_LINE if each.head.match(text) is not None), None)
-    write = partial(_write_records, form=form) if form is not None else _write_drawn
-    if find_table(write(text)) is None:
+    forms = (
+        (partial(_write_records, form=form),)
+        if form is not None
+        else (_write_drawn, _write_columns)
+    )
+    write = next((each for each in forms if find_table(each(text)) is not None), None)
+    if write is None:
         return None
 
     def split(data: bytes) -> Iterator[Any]:
@@ -146,6 +155,24 @@ def _write_drawn(text: str) -> bytes:
             rows.append((cells, [cells[message]]))
     whole = ([*row[:message], "\n".join(text), *row[message + 1 :]] for row, text in rows)
     return _write_csv([names, *whole])
+
+
+def _write_columns(text: str) -> bytes:
+    """Return the rows of a table whose columns are apart by blanks; nothing of any other text.
+
+    A ruler below the names, or else names in capitals, show the begin of each column.
+    """
+    head, _, body = text.partition("\n")
+    ruler, _, below = body.partition("\n")
+    if _GAPPED_RULER.fullmatch(ruler.rstrip()) is not None:
+        begins, body = [each.start() for each in re.finditer(r"-+", ruler)], below
+    elif _CAPITALS.fullmatch(head.rstrip()) is not None:
+        begins = [each.start() for each in re.finditer(r"\S+", head)]
+    else:
+        return b""
+    places = list(zip(begins, [*begins[1:], None], strict=True))
+    rows = ([line[begin:end].strip() for begin, end in places] for line in body.splitlines())
+    return _write_csv([[head[begin:end].strip() for begin, end in places], *filter(any, rows)])
 
 
 def _find_names(lines: list[str]) -> tuple[str, list[str], int]:

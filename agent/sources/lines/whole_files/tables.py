@@ -40,8 +40,8 @@ _MACHINE = re.compile(
 )
 """An address, or a name that clouds and private networks give: loggers' names have dots, too."""
 _HOSTS = frozenset(
-    ("pod", "pod name", "instance", "host", "host name", "hostname", "server", "machine",
-     "container", "container name", "task", "replica", "dyno", "computer")
+    ("pod", "pod name", "instance", "instance id", "host", "host name", "hostname", "server",
+     "machine", "container", "container name", "task", "replica", "dyno", "computer")
 )  # fmt: skip
 
 
@@ -50,7 +50,10 @@ def find_table(text: bytes) -> Split | None:
     if (named := find_named_table(text)) is not None:
         return named
     found = _find_columns(text)
-    return None if found is None else partial(_split_table, delimiter=found[0], names=found[1])
+    if found is None:
+        return None
+    delimiter, names, has_head = found
+    return partial(_split_table, delimiter=delimiter, names=names, has_head=has_head)
 
 
 def find_names(text: bytes) -> tuple[bytes, bytes] | None:
@@ -134,7 +137,7 @@ def _name_columns(head: bytes, delimiter: str) -> tuple[list[str], bool]:
 
 def _name(head: str) -> str:
     """Return a column's name; that of a host as the stores write it."""
-    return _HOST if head.lower() in _HOSTS else head
+    return _HOST if head.lower().replace("_", " ") in _HOSTS else head
 
 
 def _read_first_rows(head: bytes, delimiter: str) -> list[list[str]]:
@@ -161,12 +164,17 @@ def _read_rows(text: bytes, delimiter: str, *, strict: bool = False) -> Iterator
     return csv.reader(file, delimiter=delimiter, strict=strict)
 
 
-def _split_table(data: bytes, delimiter: str, names: list[str] | None) -> Iterator[Any]:
-    """Yield the rows as objects; without ``names`` the first row has the names."""
+def _split_table(
+    data: bytes, delimiter: str, names: list[str] | None, *, has_head: bool = False
+) -> Iterator[Any]:
+    """Yield the rows as objects; without ``names`` the first row has the names.
+
+    With ``has_head`` the first row has other names, and is left out.
+    """
     file = io.StringIO(data.decode(errors="replace"), newline="")
     rows = csv.DictReader(file, names, delimiter=delimiter)
     try:
-        for row in rows:
+        for row in islice(rows, int(has_head), None):
             cells = dict(
                 _read_cell(name, value)
                 for name, value in row.items()

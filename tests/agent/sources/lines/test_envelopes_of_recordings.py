@@ -104,6 +104,35 @@ TEXTS: dict[str, Callable[[datetime, int, str], str]] = {
     ),
     "fluentd's tag and a line, ISO": lambda at, n, t: f"{iso(at)} app.pay-{n}: {t}",
     "concurrently": lambda at, n, t: f"[pay-{n}] {t}",
+    "skaffold": lambda at, n, t: f"[pay-{n} app] {t}",
+    "fluentd's file of a tag and a line": lambda at, n, t: (
+        f"{at:%Y-%m-%dT%H:%M:%S}+00:00\tapp.pay-{n}\t{t}"
+    ),
+    "rows with tabs": lambda at, n, t: f"{at:%Y-%m-%d %H:%M:%S.%f} +0000\tapp.pay-{n}\t{t}",
+    "rows with tabs, an epoch": lambda at, n, t: f"{at.timestamp():.9f}\tapp.pay-{n}\t{t}",
+    "rows with tabs, a level": lambda at, n, t: f"{iso(at)}\tinfo\t{PODS[n]}\t{t}",
+    "rows with tabs, a tag of Kubernetes": lambda at, n, t: (
+        f"{iso(at)}\tkube.var.log.containers.{PODS[n]}_shop_app-{'ab' * 32}.log\t{t}"
+    ),
+    "rows with commas": lambda at, n, t: f"{iso(at)},app.pay-{n},{t}",
+    "rows with bars": lambda at, n, t: f"{iso(at)}|pay-{n}|{t}",
+    "rows with semicolons": lambda at, n, t: f"{iso(at)};pay-{n};{t}",
+    "LTSV with a tag": lambda at, n, t: f"time:{iso(at)}\ttag:app.pay-{n}\tmessage:{t}",
+    "Fluent Bit's LTSV": lambda at, n, t: (
+        f'"time":{at.timestamp():.6f}\t"pod_name":"{PODS[n]}"\t"log":"{t}"'
+    ),
+    "pm2 logs --format": lambda at, n, t: (
+        f"timestamp={at:%Y-%m-%d %H:%M:%S} app=pay id={n} type=out message={t}"
+    ),
+    "pm2 logs --timestamp": lambda at, n, t: f"{at:%Y-%m-%dT%H:%M:%S} {n}|pay  | {t}",
+    "journalctl --no-hostname": lambda at, n, t: f"{at:%b %d %H:%M:%S} java[1{n}]: {t}",
+    "journalctl -o with-unit": lambda at, n, t: (
+        f"{at:%a %Y-%m-%d %H:%M:%S} UTC n1 pay@{n}.service[1{n}]: {t}"
+    ),
+    "oc adm node-logs": lambda at, n, t: (
+        f"ip-10-0-1-{n}.ec2.internal {at:%b %d %H:%M:%S.%f} ip-10-0-1-{n} java[1]: {t}"
+    ),
+    "k9s, one container": lambda at, n, t: f"{iso(at)} {PODS[n]} {t}",
     "fluentd's file of a tag": lambda at, n, t: (
         f"{at:%Y-%m-%dT%H:%M:%S}+00:00\tapp.pay-{n}\t" + json.dumps({"message": t})
     ),
@@ -117,6 +146,13 @@ OBJECTS: dict[str, Callable[[datetime, int, str], dict[str, object]]] = {
         "stream": "stdout",
         "attrs": {"tag": PODS[n]},
         "time": iso(at),
+    },
+    "stern -o json": lambda at, n, t: {
+        "message": f"{iso(at)} {t}\n",
+        "nodeName": "n1",
+        "namespace": "shop",
+        "podName": PODS[n],
+        "containerName": "app",
     },
     "journalctl -o json": lambda at, n, t: {
         "__REALTIME_TIMESTAMP": str(us(at)),

@@ -67,6 +67,12 @@ OF_TWO: dict[str, Form] = {
     "journalctl -o short-monotonic": lambda at, text, n: (
         f"[ 5123.{at.microsecond:06}] host-{n} java[123]: {log4j(at, text)}"
     ),
+    "journalctl -o short-delta": lambda at, text, n: (
+        f"[ 5123.{at.microsecond:06} <    0.000012 >] host-{n} java[123]: {log4j(at, text)}"
+    ),
+    "journalctl -o short-delta, the first entries": lambda at, text, n: (
+        f"[ 5123.{at.microsecond:06}                ] host-{n} java[123]: {log4j(at, text)}"
+    ),
     "journalctl -o json-sse": lambda at, text, n: (
         "data: "
         + json.dumps(

@@ -140,6 +140,12 @@ def test_fields_within_fields_without_end_are_a_plain_line() -> None:
     assert unwrap(deep) == LogEntry(deep.decode(), None)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_end_of_a_line_within_a_message_is_no_part_of_it(end: str) -> None:
+    """Else it is a part of the last name in the line, as franz-go's group."""
+    assert unwrap(as_json(message=TEXT + end, podName="pay-1")).text == TEXT
+
+
 def test_cri_gives_the_runtimes_time() -> None:
     raw = b"2026-11-21T06:33:44.500000000Z stderr F " + TEXT.encode()
     assert unwrap(raw) == LogEntry(TEXT, SECOND_AT + 0.5)

@@ -50,6 +50,16 @@ def records(head: str, field: Callable[[str, str], str]) -> Callable[[list[Row]]
     )
 
 
+def in_columns(rows: list[Row], gap: str, names: Row = NAMES, *, is_ruled: bool = True) -> str:
+    """Return a table whose columns are apart by blanks."""
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    ruler = [tuple("-" * width for width in widths)] if is_ruled else []
+    return "".join(
+        gap.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n"
+        for row in (names, *ruler, *rows)
+    )
+
+
 TABLES: dict[str, Callable[[list[Row]], str]] = {
     "psql": lambda rows: "\n".join((*drawn(rows, "", "|", ("", "")), f"({len(rows)} rows)", "")),
     "mysql and gcloud": lambda rows: boxed(drawn(rows, "+", "|", ("|", "|"))),
@@ -66,6 +76,11 @@ TABLES: dict[str, Callable[[list[Row]], str]] = {
     ),
     "ClickHouse, vertical": records(
         "Row {}:\n\u2500\u2500\u2500\u2500\u2500\n", lambda name, cell: f"{name + ':':<9} {cell}"
+    ),
+    "az -o table, bq --format=sparse, sqlite3 -column": lambda rows: in_columns(rows, "  "),
+    "PowerShell's Format-Table": lambda rows: in_columns(rows, " "),
+    "gcloud --format=table": lambda rows: in_columns(
+        rows, "  ", ("TIMESTAMP", "POD_NAME", "TEXT_PAYLOAD"), is_ruled=False
     ),
     "PowerShell": records("\n", lambda name, cell: f"{name:<8} : {cell}"),
     "the command line of AWS": lambda rows: (
