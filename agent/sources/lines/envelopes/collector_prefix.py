@@ -67,7 +67,7 @@ _DELTA = r"(?: {1,24}| <\s{0,12}\d{1,10}\.\d{6}[ *]>)?"
 """Time since the entry before, in journald's short-delta."""
 _INSTANT = (
     r"(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d)?"
-    r"|\d{10}(?:\.\d{1,9})?)"
+    r"|\d{10}(?:\d{3}){0,3}(?:\.\d{1,9})?)"
 )
 """A time in a row of a file, where a comma or a bar may follow."""
 _PATTERNS = {
@@ -171,8 +171,13 @@ _PATTERNS = {
         r"|[\w.*/-]{1,255}:?[ \t,])(?=\{\")",
     ),
     "rows with a time, a name and a line that has a time of its own or is an object": (
-        rf"(?P<time>{_INSTANT})(?P<between>[\t,;|])(?:{_LEVEL}(?P=between))?(?:{_CONTAINER_LOG}",
+        rf"(?P<time>{_INSTANT})(?P<between>[\t,;|]| \| )(?P<level>{_LEVEL}(?P=between))?",
+        rf"(?:(?=(?P<numbered>(?:[\w.*/@-]{{1,253}}\d|{_POD_OF_SET})(?P=between))))?",
+        rf"(?:{_CONTAINER_LOG}",
         rf"|(?!{_LEVEL}\W|\d+\W){_THREAD}(?P<name>[A-Za-z][\w.*/@-]{{0,253}}))(?P=between)",
+        rf"(?P<more>{_LEVEL}(?P=between)|(?P<program>[a-z][\w-]{{0,62}})(?P=between))?",
+        # zap writes its level, a logger, a message and the fields as an object
+        r"(?(numbered)|(?(level)(?!\{))(?(more)(?!\{)))",
         _AHEAD,
     ),
     "fluentd's file of lines": (
@@ -379,6 +384,7 @@ def _describe(match: re.Match[str]) -> CollectorPrefix:
     )
     within = (
         found.get("container")
+        or found.get("program")
         or found.get("file")
         or labels.get("container")
         or found.get("tag", "")

@@ -65,7 +65,6 @@ _QUOTED_LINE = re.compile(
     r"""(?:^|\s)(?:message|msg|log|entry)=("(?:[^"\\\n]|\\.)*"(?=\s|$))""", re.ASCII
 )
 """A whole line of an application as a value of a collector's logfmt."""
-_LABELS = ' labels="{'
 _LIBRDKAFKA, _OF_CONSUMER = "[thrd:", "#consumer-"
 _CLIENT_BEHIND = re.compile(r"(?<![\w.#-])[\w.-]{1,255}#consumer-\d{1,9}\b")
 _URL, _ACTION = "|url: ", "|action:"
@@ -160,13 +159,12 @@ class Unwrapper:
             return self._entries(tabbed, prefix, None, arrival_at)
         line = _QUOTED_LINE.search(text) if '="' in text else None
         if line is not None:
-            if _LABELS in text and (pairs := read_pairs(text)) is not None:  # Alloy's
+            pairs = read_pairs(text)
+            if pairs is not None:  # a collector's fields around a line, as Alloy's and Vector's
                 return self._entries(pairs, prefix, None, arrival_at)
             inner = _unquote(line[1])
             if inner.startswith("{") or self._reader.find(inner, arrival_at) is not None:
                 return self._unwrap(inner, prefix, arrival_at, 1)
-            if (pairs := read_pairs(text)) is not None:  # a collector's fields around a line
-                return self._entries(pairs, prefix, None, arrival_at)
         begin = text.find(' {"') + 1 or text.find('\t{"') + 1
         found = decode(text[begin:].rstrip()) if begin and text.rstrip().endswith("}") else None
         if found is None or not is_entry(found):

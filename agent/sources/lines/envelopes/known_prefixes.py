@@ -16,7 +16,7 @@ _CHARS_MAX = 512
 """Of one prefix; a longer one is not remembered."""
 _TIME = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z| ?[+-]\d\d:?\d\d)?(?=[\s,;|])"
-    r"|\d{10}(?:\.\d{1,9})?(?=[\t,;|])",
+    r"|\d{10}(?:\d{3}){0,3}(?:\.\d{1,9})?(?=[\t,;|])",
     re.ASCII,
 )
 
@@ -38,7 +38,7 @@ class KnownPrefixes:
         found, known = match_prefix(text), self.recall(text) if self._known else None
         if found is None:
             return known
-        if known is not None and found.origin.startswith(f"{known.origin}/"):
+        if known is not None and (not found.origin or found.origin.startswith(f"{known.origin}/")):
             return known  # the first word of a line without a time is no container's name
         self._remember(text, found)
         return found

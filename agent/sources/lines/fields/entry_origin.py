@@ -78,6 +78,10 @@ ORIGIN_KEYS = frozenset(
         *(*_RESOURCES, *_OF_GRAYLOG, "tags", "ddtags", "process", "_stream", "source_id"),
     )
 )
+_TAGS = ("fluentd_tag", "fluent_tag", "fluentbit_tag", "_tag", "@log_name")
+"""Names that people give the tag of fluentd and Fluent Bit in a record."""
+_ROUTE = re.compile(r"(?!v?\d)(?=[^\d]*\d)[\w-]{1,128}(?:\.[\w*-]{1,128}){1,16}", re.ASCII)
+"""A tag of several parts with a number, as ``app.pay-1``."""
 _NAMED = (PODS, CONTAINERS, HOSTS, INSTANCES)
 
 
@@ -101,10 +105,18 @@ def add_named_origin(entry: JsonEntry, found: Json) -> None:
     """Add the origin that the names of an object's fields show; a pod is the most specific."""
     names = find_names(found)
     if PODS in names or not entry.origin:
-        name = next((names[kind] for kind in _NAMED if kind in names), "")
+        name = next((names[kind] for kind in _NAMED if kind in names), "") or _find_tag(found)
         entry.host = entry.origin = clip_name(name)
     elif CONTAINERS in names and entry.kind != CONTAINERS:
         entry.origin = clip_name(f"{entry.origin}/{names[CONTAINERS]}")
+
+
+def _find_tag(found: Json) -> str:
+    """Return the tag of a collector's route, which may name a stream where nothing else does."""
+    if name := first(found, _TAGS):
+        return name
+    tag = found.get("tag")  # an application may have a tag for each message, or of a release
+    return tag if isinstance(tag, str) and _ROUTE.fullmatch(tag) is not None else ""
 
 
 def add_origin(entry: JsonEntry, found: Json) -> None:

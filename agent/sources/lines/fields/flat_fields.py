@@ -2,6 +2,8 @@
 
 import re
 
+import msgspec
+
 from agent.sources.lines.fields.decoding import Json
 from agent.sources.lines.fields.entry_keys import has_time, is_entry
 from agent.sources.lines.fields.entry_origin import ORIGINS
@@ -24,8 +26,7 @@ def read_pairs(text: str) -> Json | None:
     if _LOGFMT.match(text) is None:
         return None
     found: Json = {
-        name: plain or quoted.replace('\\"', '"').replace("\\\\", "\\")
-        for name, quoted, plain in _LOGFMT_PAIR.findall(text)
+        name: plain or _unescape(quoted) for name, quoted, plain in _LOGFMT_PAIR.findall(text)
     }
     is_labelled = str(found.get("labels", "")).startswith("{")
     is_of_origin = is_labelled or not found.keys().isdisjoint(ORIGINS)
@@ -49,6 +50,14 @@ def read_tabbed(text: str) -> Json | None:
     if "tag" in found and found.keys().isdisjoint(ORIGINS):  # fluentd's route, a name of the stream
         found["container.name"] = found["tag"]
     return found if is_entry(found) else None
+
+
+def _unescape(quoted: str) -> str:
+    """Return a quoted value, as Go's and JSON's writers escape it."""
+    try:
+        return msgspec.json.decode(f'"{quoted}"', type=str)
+    except msgspec.DecodeError:
+        return quoted.replace('\\"', '"').replace("\\\\", "\\")
 
 
 def _unquote(value: str) -> str:

@@ -117,6 +117,11 @@ TEXTS: dict[str, Callable[[datetime, int, str], str]] = {
     "rows with commas": lambda at, n, t: f"{iso(at)},app.pay-{n},{t}",
     "rows with bars": lambda at, n, t: f"{iso(at)}|pay-{n}|{t}",
     "rows with semicolons": lambda at, n, t: f"{iso(at)};pay-{n};{t}",
+    "rows with bars and blanks": lambda at, n, t: f"{iso(at)} | INFO | pay-{n} | {t}",
+    "rows with a host and a program": lambda at, n, t: f"{us(at) // 1000},host{n},pay,{t}",
+    "Vector's logfmt": lambda at, n, t: (
+        f"file=/v/{n}.log host=n1 message={json.dumps(t)} timestamp={iso(at)}"
+    ),
     "LTSV with a tag": lambda at, n, t: f"time:{iso(at)}\ttag:app.pay-{n}\tmessage:{t}",
     "Fluent Bit's LTSV": lambda at, n, t: (
         f'"time":{at.timestamp():.6f}\t"pod_name":"{PODS[n]}"\t"log":"{t}"'
@@ -146,6 +151,16 @@ OBJECTS: dict[str, Callable[[datetime, int, str], dict[str, object]]] = {
         "stream": "stdout",
         "attrs": {"tag": PODS[n]},
         "time": iso(at),
+    },
+    "Fluent Bit, with a tag": lambda at, n, t: {
+        "date": at.timestamp(),
+        "tag": f"app.pay-{n}",
+        "log": t,
+    },
+    "fluentd, with a tag": lambda at, n, t: {
+        "time": iso(at),
+        "fluentd_tag": f"app.pay.{PODS[n]}",
+        "message": t,
     },
     "stern -o json": lambda at, n, t: {
         "message": f"{iso(at)} {t}\n",

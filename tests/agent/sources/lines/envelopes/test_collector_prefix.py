@@ -59,6 +59,8 @@ def test_prefix_names_the_origin(prefix: str) -> None:
         "0a1b2c3d4e5f of a trace: text",
         "2026-11-20 13:20:05.123|INFO|o.a.k.c.Coordinator|[Consumer clientId=m1] text",
         "2026-11-20T13:20:05.123Z\tinfo\tkafka\tclient.go:12\tjoining group",
+        '2026-11-20T13:20:05.123Z\tINFO\tkgo\tjoined\t{"group": "g"}',
+        '2026-11-20T13:20:05.123Z\tINFO\tjoined\t{"group": "g"}',
         "2026-11-20 13:20:05,123;kafka-thread-1;2026-11-20T13:20:05.123Z text",
         "1795180805.123|HEARTBEAT|m1#consumer-1| [thrd:main]: text",
         "",
