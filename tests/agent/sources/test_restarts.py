@@ -207,10 +207,13 @@ def _without_path(signal: Signal) -> Any:
 
 
 def rotated(name: str, count: int) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Yield a log in three pieces: up to a cut, some lines behind it, and the rest."""
+    """Yield a log in three pieces: up to a cut, some lines behind it, and the rest.
+
+    Before its first line is whole, a position has no bytes by which the copy of a file is known.
+    """
     data = data_of(name)
     ends = line_ends(data)
-    for cut in (*some(ends, count), *some(range(1, len(data)), count)):
+    for cut in (*some(ends, count), *some(range(ends[0], len(data)), count)):
         late = data.find(b"\n", cut + 500) + 1 or len(data)
         yield data[:cut], b"", data[cut:]
         yield data[:cut], data[cut:late], data[late:]
