@@ -378,7 +378,7 @@ def _find_absent(
     """
     took_part = {piece.member.key for piece in round_.segments}
     if round_.group_type != "classic":
-        took_part |= group.present.keys() - _list_robbed(round_, group)
+        took_part |= group.present.keys() - _list_former_owners(round_, group)
     elif (round_.is_open and not _is_long_known(round_)) or _asks_nobody(round_, group):
         return []
     return [
@@ -390,7 +390,7 @@ def _find_absent(
     ]
 
 
-def _list_robbed(round_: RebalanceSegments, group: _Group) -> set[tuple[str, ...]]:
+def _list_former_owners(round_: RebalanceSegments, group: _Group) -> set[tuple[str, ...]]:
     """Return the keys of the members whose partitions others took in a rebalance.
 
     While it is open, an owner may still give up what was taken right before now.

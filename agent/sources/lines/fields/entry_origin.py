@@ -61,6 +61,14 @@ _INSTANCES = (
     "task", "Task", "task_id", "tags.deploymentInstanceId", "resource.id",
 )  # fmt: skip
 """Identity without a name for people, of programs that have no pod."""
+_FILES = frozenset(("file", "filename"))
+"""Of a log, or of the code that logged: logrus' caller, Python's, each line another one."""
+_CODE_CHARS = 256
+_CODE = re.compile(
+    r".*\.(?:go|py|pyx|java|kt|scala|clj|groovy|[cm]?[jt]sx?|rs|[cf]s|vb|rb|exs?|erl|php|swift"
+    r"|c|cc|cpp|hpp|h)(?::\d{1,9}){0,2}",
+    re.ASCII,
+)
 ORIGINS = (*_CONTAINER_IDS, *_INSTANCES, *_PODS, *_CONTAINERS, *_UNITS, *_STREAMS, *_HOSTS, *_PIDS)
 _RESOURCES = (
     "ResourceAttributes", "resource", "resource_attributes", "resources", "data",
@@ -135,7 +143,9 @@ def add_origin(entry: JsonEntry, found: Json) -> None:
         return
     entry.kind = PODS if pod else CONTAINERS if container else None
     name = pod or container or stream or host or unit
-    ids = _INSTANCES if container else (*_CONTAINER_IDS, *_INSTANCES)
+    ids: tuple[str, ...] = _INSTANCES if container else (*_CONTAINER_IDS, *_INSTANCES)
+    if _names_code(found):
+        ids = tuple(key for key in ids if key not in _FILES)
     instance = "" if pod else first(found, ids)
     if name or instance:
         within = (container if pod else "") or ("" if pod or container or stream else unit)
@@ -143,6 +153,12 @@ def add_origin(entry: JsonEntry, found: Json) -> None:
         parts = (name, within, instance)
         entry.origin = clip_name("/".join(dict.fromkeys(part for part in parts if part)))
     entry.pid = clip_name(first(found, _PIDS)) or entry.pid
+
+
+def _names_code(found: Json) -> bool:
+    """Return whether a file of an entry is the code that logged it."""
+    names = (found.get(key) for key in _FILES)
+    return any(isinstance(name, str) and _CODE.fullmatch(name[-_CODE_CHARS:]) for name in names)
 
 
 def _read_labels(found: Json) -> Iterator[Json]:

@@ -78,6 +78,28 @@ def test_fields_of_a_store_name_the_origin(origin: str) -> None:
     assert entry.origin == origin
 
 
+@pytest.mark.parametrize(
+    ("fields", "origin"),
+    [
+        ({"file": "/app/kgo/consumer_group.go:106", "func": "kgo.join"}, ""),  # logrus
+        ({"filename": "coordinator.py", "lineno": 120}, ""),  # Python
+        ({"file": "Kafka/KafkaConsumer.swift", "instance": "a-1"}, "a-1"),
+        ({"file": "/var/log/app-1.log"}, "/var/log/app-1.log"),
+        ({"filename": "/var/log/pods/a.go_b/0.log"}, "/var/log/pods/a.go_b/0.log"),
+    ],
+)
+def test_code_that_logged_is_no_origin(fields: dict[str, Any], origin: str) -> None:
+    (entry,) = unwrap({"message": TEXT, "timestamp": TIME, **fields})
+    (of_logfmt,) = Unwrapper("UTC").unwrap(
+        " ".join(
+            f'{key}="{value}"' for key, value in {"time": TIME, "msg": TEXT, **fields}.items()
+        ).encode(),
+        ARRIVAL_AT,
+    )
+
+    assert (entry.origin, of_logfmt.origin) == (origin, origin)
+
+
 def test_collectors_prefix_precedes_the_applications_own_host() -> None:
     line = b"payments-1  | " + json.dumps({"message": TEXT, "host": "h", "time": TIME}).encode()
     (entry,) = Unwrapper("UTC").unwrap(line, ARRIVAL_AT)
