@@ -61,14 +61,15 @@ _INSTANCES = (
     "task", "Task", "task_id", "tags.deploymentInstanceId", "resource.id",
 )  # fmt: skip
 """Identity without a name for people, of programs that have no pod."""
-_FILES = frozenset(("file", "filename"))
-"""Of a log, or of the code that logged: logrus' caller, Python's, each line another one."""
-_CODE_CHARS = 256
 _CODE = re.compile(
     r".*\.(?:go|py|pyx|java|kt|scala|clj|groovy|[cm]?[jt]sx?|rs|[cf]s|vb|rb|exs?|erl|php|swift"
     r"|c|cc|cpp|hpp|h)(?::\d{1,9}){0,2}",
     re.ASCII,
 )
+_OF_A_LINE = {"file": _CODE, "filename": _CODE, "task": re.compile(r"Task-\d{1,9}", re.ASCII)}
+"""Values that are no identity: the code that logged a line (logrus' caller, Python's), and a task
+of asyncio. Each line may have another one."""
+_VALUE_CHARS = 256
 ORIGINS = (*_CONTAINER_IDS, *_INSTANCES, *_PODS, *_CONTAINERS, *_UNITS, *_STREAMS, *_HOSTS, *_PIDS)
 _RESOURCES = (
     "ResourceAttributes", "resource", "resource_attributes", "resources", "data",
@@ -144,8 +145,8 @@ def add_origin(entry: JsonEntry, found: Json) -> None:
     entry.kind = PODS if pod else CONTAINERS if container else None
     name = pod or container or stream or host or unit
     ids: tuple[str, ...] = _INSTANCES if container else (*_CONTAINER_IDS, *_INSTANCES)
-    if _names_code(found):
-        ids = tuple(key for key in ids if key not in _FILES)
+    if of_line := _list_of_a_line(found):
+        ids = tuple(key for key in ids if key not in of_line)
     instance = "" if pod else first(found, ids)
     if name or instance:
         within = (container if pod else "") or ("" if pod or container or stream else unit)
@@ -155,10 +156,10 @@ def add_origin(entry: JsonEntry, found: Json) -> None:
     entry.pid = clip_name(first(found, _PIDS)) or entry.pid
 
 
-def _names_code(found: Json) -> bool:
-    """Return whether a file of an entry is the code that logged it."""
-    names = (found.get(key) for key in _FILES)
-    return any(isinstance(name, str) and _CODE.fullmatch(name[-_CODE_CHARS:]) for name in names)
+def _list_of_a_line(found: Json) -> list[str]:
+    """Return the keys whose values are of a line, not of its stream."""
+    texts = {key: found[key] for key in _OF_A_LINE if isinstance(found.get(key), str)}
+    return [key for key, text in texts.items() if _OF_A_LINE[key].fullmatch(text[-_VALUE_CHARS:])]
 
 
 def _read_labels(found: Json) -> Iterator[Json]:

@@ -83,12 +83,14 @@ def test_fields_of_a_store_name_the_origin(origin: str) -> None:
     [
         ({"file": "/app/kgo/consumer_group.go:106", "func": "kgo.join"}, ""),  # logrus
         ({"filename": "coordinator.py", "lineno": 120}, ""),  # Python
+        ({"task": "Task-12"}, ""),  # asyncio
+        ({"task": "web.1.k3x"}, "web.1.k3x"),
         ({"file": "Kafka/KafkaConsumer.swift", "instance": "a-1"}, "a-1"),
         ({"file": "/var/log/app-1.log"}, "/var/log/app-1.log"),
         ({"filename": "/var/log/pods/a.go_b/0.log"}, "/var/log/pods/a.go_b/0.log"),
     ],
 )
-def test_code_that_logged_is_no_origin(fields: dict[str, Any], origin: str) -> None:
+def test_code_and_task_that_logged_are_no_origin(fields: dict[str, Any], origin: str) -> None:
     (entry,) = unwrap({"message": TEXT, "timestamp": TIME, **fields})
     (of_logfmt,) = Unwrapper("UTC").unwrap(
         " ".join(
