@@ -63,6 +63,7 @@ _LEVEL = re.compile(
     r"(?:^|[\s|\[])(?i:(trace|debug|info|warn(?:ing)?|error|dbg|inf|wrn|err|[diwe](?=\])))"
     r"(?=[\]|:\s\[]|$)"
     r"(?:[\]|:]|\[(?:\d{1,9}|\d{4}-\d\d-\d\d[T ][^\]\s]{5,24}|\d\d-\d\d\|[\d:.]{8,15})\])?"
+    r"(?:(?<=\])\S{1,512}\.go:\d{1,7}(?: \S{1,512}\(\))?)?"  # logrus' caller on a terminal
     r"(?:\s+\d{1,9}(?=\s+\S{1,255}\.go:\d))?"
     r"(?:\s+(?:\S+\.go:\d+\]?|[\w.@/-]+:\d+)(?: >)?)?\s+"
 )

@@ -23,6 +23,10 @@ LINES = [
         'err="REBALANCE_IN_PROGRESS: it is rebalancing"'
     ),
     (
+        "INFO[2026-11-20T13:20:05Z]/app/kgo.go:12 example.com/app.(*kgo).beat() heartbeat errored"
+        '                         group=g err="REBALANCE_IN_PROGRESS: it is rebalancing"'
+    ),
+    (
         "2026-11-20T13:20:05.000Z INF 12 kgo.go:12 > heartbeat errored group=g "
         'err="REBALANCE_IN_PROGRESS: it is rebalancing"'
     ),
