@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
-from typing import Any
 
-Json = dict[str, Any]
+from agent.sources.lines.fields.decoding import Json
+
 PODS, CONTAINERS, HOSTS, INSTANCES = range(4)
 """Kinds of names, the most specific first."""
 _AROUND = r"(?:resources?|attributes?|labels?|fields?|tags?|string|customdimensions){0,3}"
