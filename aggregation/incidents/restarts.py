@@ -105,7 +105,7 @@ class RestartHistory:
             return
         back = [
             each.member
-            for each in draft.departures.values()
+            for each in draft.all_departures
             if each.returned_at is not None and each.how is not DepartureMode.DROPPED
         ]
         if len(set(map(place_key, back))) > 1:

@@ -418,6 +418,22 @@ class TestKinds:
 
         assert kinds([found]) == [(K.ROLLOUT, ["a", "b"])]
 
+    def test_member_that_is_gone_again_when_the_next_is_back_was_part_of_the_rollout(self) -> None:
+        (found,) = incidents(
+            left(100.0, A, "closed"),
+            left(100.1, B, "closed"),
+            *round_of(2, 101.0, C),
+            *round_of(3, 110.0, A, C, causes={"a": NEW}),
+            *round_of(4, 130.0, B, C, causes={"b": NEW}),
+        )
+
+        assert kinds([found]) == [(K.ROLLOUT, ["a", "b"])]
+        assert went(found) == [
+            ("a", DepartureMode.LEFT, True),
+            ("b", DepartureMode.LEFT, True),
+            ("a", DepartureMode.EXPIRED, False),
+        ]
+
     def test_all_that_stop_within_a_minute_are_one(self) -> None:
         (found,) = incidents(
             left(100.0, A),
