@@ -48,6 +48,8 @@ _PROGRAM = (
 )
 """Name of a program in brackets, but not of a level, a thread, a logger, a class, a function or a
 module of Python's clients: a layout may write one of these before its time."""
+_STEP = r"(?: ?[a-zA-Z]?:)?\s{1,8}(?:\[Step \d{1,4}/\d{1,4}\] )?"
+"""TeamCity's level and step behind its time; of other build servers, blanks alone."""
 _CONTAINER = r"[a-z][a-z\d-]{0,62}"
 """Behind a pod of a set with numbers, as skaffold writes both."""
 _DETAILS = r"[\w.%+-]{1,128}=[^\s,=]{0,256}(?:,[\w.%+-]{1,128}=[^\s,=]{0,256}){0,64} "
@@ -62,7 +64,11 @@ _CONTAINER_LOG = (
 )
 """A tag of Fluentd and Fluent Bit: the path of a container's log on its node."""
 _POD_OF_SET = r"[a-z\d][a-z\d.-]{1,230}-[a-z\d]{8,10}-[a-z\d]{5}"
-_LOG_FILE = r"[\w./-]{1,255}\.(?:log|out|txt|err|json)(?:\.\d{1,4})?"
+_LOG_FILE = (
+    r"(?:[A-Za-z]:(?=\\))?[\w./\\-]{1,255}\.(?:log|out|txt|err|json)"
+    r"(?:\.\d{4}-\d\d-\d\d|[.-]\d{8}|\.\d{1,4}){0,2}(?:\.(?:gz|bz2|xz|zst))?"
+)
+"""With a number, a date of a rotation, or packed."""
 _DELTA = r"(?: {1,24}| <\s{0,12}\d{1,10}\.\d{6}[ *]>)?"
 """Time since the entry before, in journald's short-delta."""
 _INSTANT = (
@@ -74,7 +80,12 @@ _PATTERNS = {
     "kubectl logs --prefix": (r"\[pod/(?P<pod>[^/\]\s]{1,253})/(?P<container>[^\]\s]{1,253})\] ",),
     "docker compose logs, docker service logs, supervisord's, with the time or without": (
         rf"(?:\[?(?P<time>{_ISO}|{_MONTH_DAY})\]? )?(?!{_LEVEL}\s|\d+\s)",
-        r"(?:[a-z][\w.-]{0,64}:)?(?P<name>[\w.@-]{1,253})(?: std(?:out|err))?\s{0,64} \| ?",
+        r"(?:[a-z][\w.-]{0,64}:)?(?P<name>[\w.@#-]{1,253})(?: std(?:out|err))?\s{0,64} \| ?",
+    ),
+    "the same behind the time of a build server or of ts": (
+        rf"\[?(?P<time>(?:{_ANY_DAY}[ T])?\d\d?:\d\d:\d\d(?:[.,]\d{{1,9}})?Z?(?: [AP]M)?",
+        rf"|\d{{10}}\.\d{{1,9}})\]?{_STEP}(?!{_LEVEL}\W){_THREAD}",
+        rf"(?P<name>[A-Za-z][\w.@-]{{0,251}}\d)(?:\s{{2,64}}\| |\s{{0,64}} \| {_AHEAD})",
     ),
     "stern and k9s, with a time, with its namespace or without": (
         rf"(?:(?P<time>{_ISO}) )?(?:[a-z\d-]{{1,63}} )?(?P<pod>{_POD})(?: \u203a)? ",
@@ -150,13 +161,13 @@ _PATTERNS = {
         r"(?P<time>\d\d?:\d\d:\d\d(?: [AP]M)?) (?P<name>[\w-]{1,64}\.\d{1,5})\s{0,64}\| {1,2}",
     ),
     "goreman": (
-        rf"(?P<time>\d\d:\d\d:\d\d) (?!{_LEVEL}\W){_THREAD}(?P<name>[\w-]{{1,64}})\s{{0,64}}\| ",
-        _STAMP,
+        rf"(?P<time>\d\d:\d\d:\d\d) (?!{_LEVEL}\W)(?:(?=worker\d? )|{_THREAD})",
+        rf"(?P<name>[\w-]{{1,64}})\s{{0,64}}\| {_STAMP}",
     ),
     "flyctl logs": (
         rf"(?P<time>{_ISO}) (?P<name>app\[[\da-f]{{4,32}}\]) [a-z]{{3}} \[\w{{2,8}}\] ?",
     ),
-    "tilt": (r"\s{0,64}(?P<name>[\w.@/-]{1,253}) \u2502 ",),
+    "tilt, Garden": (r"\s{0,64}(?P<name>[\w.@/-]{1,253})\s{1,64}[\u2502\u2192] ",),
     "grep over several files, with numbers of lines or without, and lines of context": (
         rf"(?P<file>{_LOG_FILE})[:-]",
         r"(?:(?!\d{4}-\d\d-|\d\d?-[^\s\d-]{3,6}-\d{4} )\d{1,9}[:-])?(?=\S)",
@@ -245,8 +256,8 @@ _PATTERNS = {
         rf"(?:[a-z\d-]{{1,63}}/)?(?P<pod>{_POD_OF_SET})(?:[/:](?P<container>[a-z\d-]{{1,63}}))?",
         r"(?::| ?[|>\u2502])? (?=\S)",
     ),
-    "kubetail, and a template of stern": (
-        rf"\[(?P<pod>{_POD_OF_SET})(?:[ /](?P<container>[a-z\d-]{{1,63}}))?\] ",
+    "kubetail, and templates of stern": (
+        rf"[\[(<](?P<pod>{_POD_OF_SET})(?:[ /:](?P<container>[a-z\d-]{{1,63}}))?[\])>]:? ",
     ),
     "Papertrail's archives": (
         rf"\d{{6,20}}\t(?P<time>{_ISO})\t{_ISO}\t\d{{1,19}}\t(?P<host>[^\t]{{1,253}})\t",
@@ -261,8 +272,8 @@ _PATTERNS = {
     ),
     "a time of build servers, of container consoles and of spreadsheets, before another one": (
         rf"\[?(?P<time>(?:{_ANY_DAY}[ T])?\d\d?:\d\d:\d\d(?:[.,]\d{{1,9}})?Z?(?: [AP]M)?)\]?",
-        r"(?: ?[a-zA-Z]?:)?\s{1,8}(?:\[Step \d{1,4}/\d{1,4}\] )?",
-        r"(?=\{\"|\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)",
+        rf"{_STEP}(?=\{{\"|\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d",
+        rf"|\[(?=[^\]\s]{{1,64}}\d\]){_PROGRAM}\] {_AHEAD})",  # a branch of Jenkins
     ),
     "a time, a name, and another time or an object": (
         rf"(?P<time>{_ISO}) \[?(?!{_LEVEL}\W){_THREAD}(?=[\w./-]{{0,64}}\d|\S{{1,255}} [^{{\s])",
@@ -302,6 +313,18 @@ _PATTERNS = {
         r"(?P<name>@?[A-Za-z\d][\w./-]{0,252}(?: [a-z][\w:-]{0,32}|:\w{1,32})?)(?:: |\t)",
         _STAMP,
     ),
+    "parallel-ssh: an address before the time": (
+        rf"(?P<name>\d{{1,3}}(?:\.\d{{1,3}}){{3}}): {_STAMP}",
+    ),
+    "Capistrano and Fabric": (
+        r"(?: ?\*\* \[out :: (?P<host>[\w.@-]{1,253})\]|\[(?P<name>[\w.@-]{1,253})\] out:) (?=\S)",
+    ),
+    "the Datadog agent's stream-logs": (
+        r"Integration Name: [^|\n]{0,256}\| (?:Type|Status): [^|\n]{0,64}\| ",
+        r"(?:Status: [^|\n]{0,64}\| )?Timestamp: (?P<time>[^|\n]{19,48}?)(?: UTC)? \| ",
+        r"Hostname: (?P<host>[\w.-]{0,253}) \| (?:(?!Tags: )[^|\n]{1,256}\| ){0,4}",
+        r"Tags: (?:[^|\n]{0,4096}?\bpod_name:(?P<pod>[\w.-]{1,253}))?[^|\n]{0,4096}\| Message: ",
+    ),
 }
 _PREFIXES = tuple(re.compile("".join(parts), re.ASCII) for parts in _PATTERNS.values())
 _DATED = re.compile(
@@ -314,7 +337,7 @@ _BRACKETS = re.compile(
     r"\[(?:pod/|\d\d:\d\d:\d\d"
     rf"|\s{{0,12}}\d{{1,10}}\.\d{{6}}{_DELTA}\] |{_POD_OF_SET}[\] /]|[\w.-]{{1,64}}\]\s{{0,64}}\|"
     r"|\d{1,7}\] [\w.*/-]{1,255}: \[|[\w.@/-]{1,64}\] \{\""
-    r"|[\w.@/-]{1,64}:\d{1,9}\] |[\w.-]{1,128} : [\w.-]{1,64}\] "
+    r"|[\w.@-]{1,253}\] out: |[\w.@/-]{1,64}:\d{1,9}\] |[\w.-]{1,128} : [\w.-]{1,64}\] "
     rf"|{_PROGRAM}(?:(?<=\d) {_CONTAINER})?\s{{0,32}}\]\s{{1,32}}{_AHEAD}"
     rf"|{_LOG_FILE}\] |Logs\]\s{{1,8}}\[)"
 )
@@ -322,6 +345,10 @@ _BEHIND_STAMP = ("] (", "Z] ")
 """Behind the time that saw and build servers write in brackets."""
 _BEHIND_ZONE = "] {"
 """Behind that of Airflow."""
+_BEHIND_SECOND, _BAR, _NAMED = "] ", " | ", 120
+"""Behind that of ts; a name of compose follows within so many characters."""
+FORWARDED = ('["', "[[")
+"""Begin of an entry of fluentd's protocol, in JSON."""
 _LABEL = re.compile(r'(\w{1,64})="([^"]{0,1024})"', re.ASCII)
 _PODS_OF_DATA = ("pod", "pod_name", "podName")
 """Labels, and parameters of syslog's structured data, that name a pod."""
@@ -356,8 +383,9 @@ def is_bare(text: str) -> bool:
         if text[1:5].isdigit() and text[5:6] in _DATE_MARKS:
             behind = text[20:30]
             is_stamp = _BEHIND_STAMP[0] in behind or _BEHIND_STAMP[1] in behind
-            return not is_stamp and text[29:32] != _BEHIND_ZONE
-        return _BRACKETS.match(text) is None
+            is_named = is_stamp or text[29:32] == _BEHIND_ZONE
+            return not is_named and (text[20:22] != _BEHIND_SECOND or _BAR not in text[:_NAMED])
+        return _BRACKETS.match(text) is None and not text.startswith(FORWARDED)
     return first.isdigit() and _DATED.match(text) is not None
 
 

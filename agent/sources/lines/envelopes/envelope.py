@@ -18,11 +18,17 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from agent.sources.lines.envelopes.collector_prefix import CollectorPrefix, is_bare, match_prefix
+from agent.sources.lines.envelopes.collector_prefix import (
+    FORWARDED,
+    CollectorPrefix,
+    is_bare,
+    match_prefix,
+)
 from agent.sources.lines.envelopes.known_prefixes import KnownPrefixes
 from agent.sources.lines.fields.colours import strip_colours
 from agent.sources.lines.fields.decoding import Json, decode
 from agent.sources.lines.fields.entry_keys import TIMES, has_time, is_entry, read_other_times
+from agent.sources.lines.fields.entry_lists import read_forwarded
 from agent.sources.lines.fields.entry_origin import JsonEntry
 from agent.sources.lines.fields.flat_fields import read_pairs, read_tabbed
 from agent.sources.lines.fields.json_entry import read_entries, read_object
@@ -71,6 +77,7 @@ _URL, _ACTION = "|url: ", "|action:"
 # https://github.com/NLog/NLog.Web/blob/v5.3.0/examples/ASP.NET%20Core%206/nlog.config
 _BRACES = 6
 """Closing braces that are tried as the last one of an object."""
+_ARROW = re.compile(r'" ?=>')
 _QUOTES = 2
 _BYTE_ORDER_MARK = "\ufeff"
 _PLAIN = CollectorPrefix("", "", "", "", 0)
@@ -131,6 +138,9 @@ class Unwrapper:
     ) -> list[LogEntry]:
         if text.lstrip().startswith("{"):
             return self._unwrap_json(text.lstrip(), prefix, arrival_at)
+        if text.startswith(FORWARDED) and (found := read_forwarded(text)):
+            records = (self._entries(each, prefix, None, arrival_at) for each in found)
+            return list(chain.from_iterable(records)) or [self._plain(text, prefix, arrival_at)]
         cri = _CRI.match(text)
         if cri is not None:
             at = self._reader.find(cri["time"], arrival_at)
@@ -397,8 +407,8 @@ def _decode_copied(text: str) -> dict[str, Any] | None:
     """Return the object at the begin of a text, with at most a few marks behind it."""
     end = len(text)
     least = len(text.rstrip(_AFTER_OBJECT))
-    if '"=>' in text:  # Fluent Bit's stdout
-        return _decode_copied(text.replace('"=>', '":'))
+    if _ARROW.search(text) is not None:  # Ruby's hash, as fluentd and Fluent Bit print it
+        return _decode_copied(_ARROW.sub('":', text))
     for _ in range(_BRACES):
         end = text.rfind("}", least, end)
         found = None if end < 0 else decode(text[: end + 1])

@@ -28,7 +28,7 @@ TIMES = (
     "Timestamp", "@t", "log_time", "receiveTimestamp", "ingestionTime", "_timestamp",
     "TimeGenerated", "TimeStamp", "Date", "Time", "dt", "__time__", "_time_", "_messagetime",
     "received_at", "EventTime", "ibm_datetime", "_ts", "TimeCreated", "Date and Time", "T",
-    "timestamp_nanos", "__TIMESTAMP__",
+    "timestamp_nanos", "__TIMESTAMP__", "p_timestamp",
 )  # fmt: skip
 _OTHER_TIMES = re.compile(
     r"(?:[\w.-]{1,24}/)?[\W_]?(?:(?:log|event|received?|record|message|msg|utc|iso|local|server|system|unix|app|creation)[\W_]?){0,3}"

@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from agent.sources.lines.fields.decoding import Json
 from agent.sources.lines.fields.entry_keys import dicts
 
@@ -13,6 +15,7 @@ LISTS = (
 """Keys of a store's object around several entries."""
 _TYPES = frozenset(("S", "N", "B", "BOOL", "NULL", "M", "L", "SS", "NS", "BS"))
 """Types of DynamoDB's values, each the only key of an object."""
+_PAIR, _FORWARDED_DEPTH = 2, 2
 _DEEP = 8
 """Objects around the list in the response of an API."""
 
@@ -34,6 +37,33 @@ def name_pairs(found: Json) -> Json:
         if all(isinstance(each, dict) and isinstance(each.get("key"), str) for each in pairs)
     }
     return {**found, **named} if named else found
+
+
+def read_forwarded(text: str) -> list[Json]:
+    """Return the records of an entry of fluentd's protocol in JSON, with their times and the tag.
+
+    An entry is ``[tag, time, record]``, ``[tag, [[time, record], ...], options]``, or Fluent Bit's
+    ``[[time, metadata], record]``. Anything else has no record with a message.
+    """
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    return list(_read_pairs(found, {}, _FORWARDED_DEPTH)) if isinstance(found, list) else []
+
+
+def _read_pairs(found: list[Any], outer: Json, depth: int) -> Iterator[Json]:
+    is_pair = len(found) == _PAIR and isinstance(found[0], list) and isinstance(found[1], dict)
+    head = found[0] if is_pair else found
+    time = next((each for each in head if type(each) in {int, float}), None)
+    tag = next((each for each in head if isinstance(each, str)), None)
+    own = {"time": time, "tag": tag}
+    outer = {**outer, **{key: value for key, value in own.items() if value is not None}}
+    for each in found:
+        if isinstance(each, dict):
+            yield {**outer, **each}
+        elif isinstance(each, list) and each is not head and depth:
+            yield from _read_pairs(each, outer, depth - 1)
 
 
 def find_deep_list(found: Json) -> list[Json]:

@@ -85,6 +85,7 @@ ORIGIN_KEYS = frozenset(
         *ORIGINS,
         *(path.split(".")[0] for path in ORIGINS),
         *(*_RESOURCES, *_OF_GRAYLOG, "tags", "ddtags", "process", "_stream", "source_id"),
+        "specversion",
     )
 )
 _TAGS = ("fluentd_tag", "fluent_tag", "fluentbit_tag", "_tag", "@log_name")
@@ -174,6 +175,8 @@ def _read_labels(found: Json) -> Iterator[Json]:
     if isinstance(found.get("Resource"), list):  # of OpenTelemetry's exporter of Go
         each_pair = dicts(found, "Resource")
         yield {str(each.get("Key")): typed(each.get("Value")) for each in each_pair}
+    if "specversion" in found:  # CloudEvents
+        yield {"instance": found.get("source")}
     if not found.keys().isdisjoint(_OF_GRAYLOG):
         yield {"host": found.get("source")}
     if "source_id" in found and "instance_id" in found:  # of Cloud Foundry's log cache

@@ -123,6 +123,64 @@ OF_TWO: dict[str, Form] = {
     "skaffold, with a list below the message": lambda at, text, n: (
         f"[pay-{n}] {log4j(at, text)}\n[pay-{n}]   more of it"
     ),
+    "a build server's clock, of compose": lambda at, text, n: (
+        f"{at:%H:%M:%S}  pay-{n}  | {log4j(at, text)}"
+    ),
+    "a date and a time, of compose": lambda at, text, n: (
+        f"[{at:%Y-%m-%d %H:%M:%S}] pay-{n}  | {text}"
+    ),
+    "TeamCity, of compose": lambda at, text, n: (
+        f"[{at:%H:%M:%S}]W:\t [Step 2/3] pay-{n}  | {log4j(at, text)}"
+    ),
+    "an epoch, of compose": lambda at, text, n: f"{at.timestamp():.6f} pay-{n}  | {text}",
+    "Jenkins' time and branch": lambda at, text, n: f"[{iso(at)}] [pay-{n}] {log4j(at, text)}",
+    "Jenkins' clock and branch": lambda at, text, n: f"{at:%H:%M:%S}  [pay-{n}] {log4j(at, text)}",
+    "addresses of parallel-ssh": lambda at, text, n: f"10.0.0.1{n}: {log4j(at, text)}",
+    "Capistrano": lambda at, text, n: f" ** [out :: host-{n}] {log4j(at, text)}",
+    "Fabric": lambda at, text, n: f"[host-{n}] out: {log4j(at, text)}",
+    "hivemind, of workers": lambda at, text, n: f"{at:%H:%M:%S} worker{n} | {log4j(at, text)}",
+    "overmind": lambda at, text, n: f"worker#{n} | {log4j(at, text)}",
+    "Garden": lambda at, text, n: f"pay-{n}        \u2192 {log4j(at, text)}",
+    "findstr": lambda at, text, n: f"C:\\logs\\pay-{n}.log:{log4j(at, text)}",
+    "Select-String": lambda at, text, n: f"logs\\pay-{n}.log:12:{log4j(at, text)}",
+    "zgrep": lambda at, text, n: f"pay-{n}.log.gz:{log4j(at, text)}",
+    "grep of dated files": lambda at, text, n: f"pay-{n}.log.2026-11-20:{log4j(at, text)}",
+    "grep of logrotate's dates": lambda at, text, n: f"pay-{n}.log-20261120:{log4j(at, text)}",
+    "a template of stern, in parentheses": lambda at, text, n: f"({PODS[n]}) {log4j(at, text)}",
+    "a template of stern, in angles": lambda at, text, n: f"<{PODS[n]}> {log4j(at, text)}",
+    "a name in brackets and a colon": lambda at, text, n: f"[{PODS[n]}]: {log4j(at, text)}",
+    "Datadog's agent stream-logs": lambda at, text, n: (
+        f"Integration Name: containerd | Type: file | Status: info | Timestamp: "
+        f"{at:%Y-%m-%d %H:%M:%S.%f} +0000 UTC | Hostname: n1 | Service: pay | Source: pay | "
+        f"Tags: image_name:pay,pod_name:{PODS[n]},kube_container_name:app | Message: {text}"
+    ),
+    "fluentd's hash, of Ruby 3.4": lambda at, text, n: (
+        f"{at:%Y-%m-%d %H:%M:%S.%f}000 +0000 kube.pay: "
+        f'{{"log" => "{text}", "kubernetes" => {{"pod_name" => "{PODS[n]}"}}}}'
+    ),
+    "Parseable": lambda at, text, n: json.dumps(
+        {"p_timestamp": iso(at), "message": text, "pod": PODS[n]}
+    ),
+    "CloudEvents of Oracle's cloud": lambda at, text, n: json.dumps(
+        {
+            "datetime": ms(at),
+            "logContent": {
+                "data": {"message": text},
+                "source": f"vm-{n}",
+                "specversion": "1.0",
+                "time": iso(at),
+            },
+        }
+    ),
+    "fluentd's forwarded entries": lambda at, text, n: json.dumps(
+        ["kube.pay", int(at.timestamp()), {"log": text, "kubernetes": {"pod_name": PODS[n]}}]
+    ),
+    "Fluent Bit's forwarded entries": lambda at, text, n: json.dumps(
+        [[at.timestamp(), {}], {"log": text, "kubernetes": {"pod_name": PODS[n]}}]
+    ),
+    "Fluent Bit's forwarded batches": lambda at, text, n: json.dumps(
+        ["kube.pay", [[at.timestamp(), {"log": text, "pod_name": PODS[n]}]], {"size": 1}]
+    ),
     "cf tail --json": lambda at, text, n: json.dumps(
         {
             "timestamp": f"{ms(at)}000000",
