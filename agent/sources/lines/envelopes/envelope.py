@@ -138,8 +138,8 @@ class Unwrapper:
     ) -> list[LogEntry]:
         if text.lstrip().startswith("{"):
             return self._unwrap_json(text.lstrip(), prefix, arrival_at)
-        if text.startswith(FORWARDED) and (found := read_forwarded(text)):
-            records = (self._entries(each, prefix, None, arrival_at) for each in found)
+        if text.startswith(FORWARDED) and (forwarded := read_forwarded(text)):
+            records = (self._entries(each, prefix, None, arrival_at) for each in forwarded)
             return list(chain.from_iterable(records)) or [self._plain(text, prefix, arrival_at)]
         cri = _CRI.match(text)
         if cri is not None:
