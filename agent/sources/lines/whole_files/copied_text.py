@@ -7,19 +7,35 @@ recording and a followed file use the same changes.
 
 import base64
 import json
+import quopri
 import re
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import unescape
 
-_TAIL_HEADER = re.compile(rb"(?m)^==> ([\w./-]{1,255}\.(?:log|out|txt|err|json)) <==\r?$")
+_TAIL_HEADER = re.compile(
+    rb"(?m)^(?:==> (?P<file>[\w./-]{1,255}\.(?:log|out|txt|err|json)) <=="
+    rb"|(?P<rule>[=#*-]{3,32}) ?(?:pods?/)?(?P<pod>(?=[a-z\d.]{1,128}-)[a-z\d.-]{3,253})"
+    rb"(?:(?<=\d)|(?<=-[a-z\d]{5})) ?(?P=rule)?)\r?$"
+)
+"""Header of `tail -f`, or of a loop over pods: ``=== pay-7d9f8b6c5-x7k2p ===``."""
+_HEADER_MARKS = (b"==> ", b"===", b"---", b"###", b"***")
 _ENTITY = re.compile(rb"&(?:#39|#x27|quot|apos|gt|lt);")
 _BREAK = re.compile(rb"<br ?/?>\r?\n?", re.IGNORECASE)
-_TAG = re.compile(rb"</?(?:br|pre|code|p|div|body|html)(?: [^<>\n]{0,256})?/?>", re.IGNORECASE)
-"""Tags of a page around a log and its lines."""
+_TAG = re.compile(
+    rb"</?(?:br|pre|code|p|div|span|body|html|table|thead|tbody|tr|t[dh])(?: [^<>\n]{0,256})?/?>",
+    re.IGNORECASE,
+)
+"""Tags of a page around a log, its lines and its cells."""
+_CELLS = re.compile(
+    rb"</t[dh]>\s{0,64}<t[dh](?: [^<>\n]{0,256})?>|(</tr>)\s{0,64}(?=<tr\b)", re.IGNORECASE
+)
+_OF_LAYOUT = re.compile(rb"<td [^<>]{0,256}\b(?:class|title)=\"Message\"", re.IGNORECASE)
+"""A cell of a logger's HTML layout, which has a reader of its own."""
 _XML = re.compile(
-    rb"\s{0,64}<(?!(?:!DOCTYPE html|html|body|pre|div|p|table|tbody|tr|td)\b)", re.IGNORECASE
+    rb"\s{0,64}<(?!(?:!DOCTYPE html|html|body|pre|div|span|p|table|thead|tbody|tr|t[dh])\b)",
+    re.IGNORECASE,
 )
 """An XML layout: its reader decodes its entities. The entities of a page are replaced here."""
 _MARKED = re.compile(rb"(?m)^(?:`{1,3}|\*\*|\| ?)(?=\[?(?:19|20)\d\d-\d\d-)")
@@ -69,6 +85,11 @@ _PERCENT = re.compile(
 _PERCENT_MARK = re.compile(rb"%([2-7][\da-fA-F])")
 _PLUS = re.compile(rb"(?:Consumer|Worker)\+clientId", re.IGNORECASE)
 """Characters that a URL or a form has encoded."""
+_SOFT_BREAK, _LEAST_BREAKS = re.compile(rb"=\r?\n"), 2
+_QUOTED_PRINTABLE = re.compile(
+    rb"(?im)^Content-Transfer-Encoding: quoted-printable\b|clientId=3D|groupId=3D"
+)
+"""A mail as it is sent: ``=`` is encoded, and a line is cut behind one."""
 _TYPOGRAPHY = (
     (b"\xc2\xa0", b" "),
     *((quote.encode(), b"'") for quote in "\u2018\u2019"),
@@ -90,7 +111,8 @@ class Copy:
 
 def has_tail_header(data: bytes) -> bool:
     """Return whether a text has a header of `tail -f` over several files."""
-    return b"==> " in data and _TAIL_HEADER.search(data) is not None
+    has_mark = any(mark in data for mark in _HEADER_MARKS)
+    return has_mark and _TAIL_HEADER.search(data) is not None
 
 
 def name_by_header(lines: Sequence[bytes], name: bytes) -> tuple[bytes, bytes]:
@@ -98,10 +120,15 @@ def name_by_header(lines: Sequence[bytes], name: bytes) -> tuple[bytes, bytes]:
     named: list[bytes] = []
     for line in lines:
         header = _TAIL_HEADER.fullmatch(line)
-        name = name if header is None else header[1] + b":"
+        name = name if header is None else _name_stream(header)
         if header is None and line:
             named.append(name + line + b"\n")
     return b"".join(named), name
+
+
+def _name_stream(header: re.Match[bytes]) -> bytes:
+    """Return the name in a header as grep or compose writes it before a line."""
+    return header["pod"] + b" | " if header["file"] is None else header["file"] + b":"
 
 
 def is_ended_by_returns(data: bytes) -> bool:
@@ -119,7 +146,8 @@ def _replace_entities(data: bytes) -> bytes:
 
 
 def _has_tags(data: bytes) -> bool:
-    return _TAG.search(data) is not None and _XML.match(data) is None
+    is_page = _TAG.search(data) is not None and _XML.match(data) is None
+    return is_page and _OF_LAYOUT.search(data) is None
 
 
 def _has_marks(data: bytes) -> bool:
@@ -133,6 +161,7 @@ def _has_printed_colours(data: bytes) -> bool:
 
 
 def _replace_tags(data: bytes) -> bytes:
+    data = _CELLS.sub(lambda found: b"\n" if found[1] else b"\t", data)
     return _TAG.sub(b"", _BREAK.sub(b"\n", data))
 
 
@@ -223,6 +252,11 @@ def _replace_percents(data: bytes) -> bytes:
     return _PERCENT_MARK.sub(lambda found: bytes.fromhex(found[1].decode()), data)
 
 
+def _is_quoted_printable(data: bytes) -> bool:
+    is_cut = b"=3D" in data and len(_SOFT_BREAK.findall(data)) >= _LEAST_BREAKS
+    return is_cut and _QUOTED_PRINTABLE.search(data) is not None
+
+
 def _replace_typography(data: bytes) -> bytes:
     for found, plain in _TYPOGRAPHY:
         data = data.replace(found, plain)
@@ -230,6 +264,7 @@ def _replace_typography(data: bytes) -> bytes:
 
 
 COPIES = (
+    Copy("mail", _is_quoted_printable, quopri.decodestring, is_followed=False),
     Copy("tags", _has_tags, _replace_tags),
     Copy("entities", _has_entities, _replace_entities),
     Copy("marks", _has_marks, lambda data: _MARKS.sub(b"", data)),

@@ -8,11 +8,12 @@ into entries. Each entry becomes one line. Some forms can be cut while a program
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from agent.sources.lines.fields.decoding import decode
+from agent.sources.lines.fields.decoding import Json, decode
+from agent.sources.lines.fields.entry_keys import MESSAGES, TIMES, is_entry
 from agent.sources.lines.fields.json_entry import split_export
 from agent.sources.lines.fields.record_dumps import (
     VERBOSE_HEAD,
@@ -36,6 +37,12 @@ _IS_OPEN = re.compile(rb"\{\s*\n")
 """An object over several lines."""
 _YAML_BEGIN = re.compile(rb"(?m)^---(?:[ \t]*\r?\n|(?=[ \t]))")
 _YAML_TIME = re.compile(rb"(?m)^(?:receiveT|t)imestamp: ")
+_YAML_ITEMS = re.compile(
+    rb"(?:---[ \t]*\r?\n)?(?:\w{1,64}:[ \t]*\r?\n)?(?=- ['\"]?[\w@.-]{1,64}['\"]?: )"
+)
+_YAML_ITEM, _YAML_DASH = re.compile(rb"(?m)^(?=- )"), re.compile(rb"\A- ")
+_YAML_KEY = re.compile(rb"(?m)^(?:- |  )['\"]?([\w@.-]{1,64})['\"]?: ")
+_YAML_BYTES = 1 << 14
 _AWS_HEAD = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]{8,15}\+00:00 (?:\S{1,512} )?", re.ASCII)
 _AWS_OBJECT = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT[\d:.]{8,15}\+00:00 (?:\S{1,512} )?\r?\n\{\r?\n")
 """The time and the stream's name, above an object: `aws logs tail --format json`."""
@@ -47,6 +54,7 @@ _DECODER, _TEXTS_OF_NUMBERS = json.JSONDecoder(), json.JSONDecoder(parse_int=str
 _WORD_CHARS = 6
 _FAULTS_MAX = 200
 """Broken objects; with more of them, the text is read by lines: each costs a search of it all."""
+_LEAST_LINES = 2
 _RECORD = re.compile(rb"(?m)^LogRecord #\d")
 _SCOPE = re.compile(rb"(?m)^(?:\S{10,40}\t\w{4,8}\t)?ResourceLog #\d+\s*$")
 _ROW_OF_NAMES = re.compile(rb'(?:"[^"\n]{1,64}"[,;\t]){1,64}"[^"\n]{1,64}"\r?\n')
@@ -72,9 +80,13 @@ def find_form(head: bytes) -> Split | None:
         return split_json
     if _AWS_OBJECT.search(head) is not None:
         return split_json
+    return _find_yaml(head) or find_table(text) or find_printed_table(text)
+
+
+def _find_yaml(head: bytes) -> Split | None:
     if head.startswith(b"---\n") and _YAML_TIME.search(head):
         return split_yaml
-    return find_table(text) or find_printed_table(text)
+    return split_yaml_list if _is_yaml_list(head) else None
 
 
 def _find_strings(text: bytes) -> Split | None:
@@ -220,13 +232,49 @@ def split_yaml(data: bytes) -> Iterator[Any]:
             yield from text.decode(errors="replace").splitlines()
 
 
+def _is_yaml_list(head: bytes) -> bool:
+    """Return whether a text is a list of objects with times and messages, as of Azure's and AWS's.
+
+    A list may stand below one name, as ``events:``.
+    """
+    begin = _YAML_ITEMS.match(head)
+    if begin is None:
+        return False
+    keys = {key.decode() for key in _YAML_KEY.findall(head, begin.end(), _YAML_BYTES)}
+    return not (keys.isdisjoint(TIMES) or keys.isdisjoint(MESSAGES))
+
+
+def split_yaml_list(data: bytes) -> Iterator[Any]:
+    """Yield the objects of a list in YAML; a broken one, and what stands around it, as lines."""
+    for text in _YAML_ITEM.split(data):
+        found = read_yaml_record(_YAML_DASH.sub(b"  ", text, count=1))
+        if found is not None and not found.keys().isdisjoint(MESSAGES):
+            yield found
+        else:
+            yield from text.decode(errors="replace").splitlines()
+
+
 def to_lines(split: Split, data: bytes) -> list[bytes]:
     """Return the entries of a document, one a line, in the order of the document."""
     return [
         (each if isinstance(each, str) else _encode(each)).encode(errors="replace") + b"\n"
         for found in split(data)
-        for each in (split_export(found) if isinstance(found, dict) else [found])
+        for each in (_split_object(found) if isinstance(found, dict) else [found])
     ]
+
+
+def _split_object(found: Json) -> Sequence[Json | str]:
+    """Return the entries of an object; of one that is none, the lines that a field of it lists.
+
+    Ansible's result of a command has its ``stdout_lines`` so.
+    """
+    entries = split_export(found)
+    if entries != [found] or is_entry(found):
+        return entries
+    lists = (each for each in found.values() if isinstance(each, list))
+    texts = [each for each in lists if each and all(isinstance(line, str) for line in each)]
+    lines = max(texts, key=len, default=[])
+    return lines if len(lines) >= _LEAST_LINES else entries
 
 
 def _find_verbose_end(data: bytes) -> int:

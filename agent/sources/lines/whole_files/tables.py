@@ -39,6 +39,8 @@ _MACHINE = re.compile(
     re.ASCII,
 )
 """An address, or a name that clouds and private networks give: loggers' names have dots, too."""
+_AROUND = re.compile(r"(?:_source|result|attributes|fields|jsonPayload|json|event|record)\.(?=\S)")
+"""A store's object around an entry, before the name of a field: ``_source.message``."""
 _HOSTS = frozenset(
     ("pod", "pod name", "instance", "instance id", "host", "host name", "hostname", "server",
      "machine", "container", "container name", "task", "replica", "dyno", "computer")
@@ -71,7 +73,11 @@ def _find_columns(text: bytes) -> tuple[str, list[str], bool] | None:
     """Return a table's delimiter, its columns by their cells, and whether it has a row of names."""
     for delimiter in _DELIMITERS:
         names, has_head = _name_columns(text[:_HEAD_BYTES], delimiter)
-        is_tabbed = delimiter == "\t" and (has_head or _has_pod(text, names))
+        is_tabbed = (
+            has_head
+            if delimiter == ";"
+            else delimiter == "\t" and (has_head or _has_pod(text, names))
+        )
         if names and (is_tabbed or _QUOTED[delimiter].search(text) is not None):
             return delimiter, names, has_head
     return None
@@ -97,7 +103,7 @@ def _has_known_names(head: bytes, delimiter: str) -> bool:
     """Return whether a head names columns of times and messages, and a row has as many."""
     rows = _read_rows(head, delimiter)
     first, row = next(rows, []), next(rows, [])
-    names = {name.partition(" [UTC]")[0].strip() for name in first}
+    names = {_read_name(name) for name in first}
     if "Date and Time" in names:  # Windows' Event Viewer, whose message has no column's name
         return True
     is_known = not names.isdisjoint(TIMES) and not names.isdisjoint(MESSAGES)
@@ -120,7 +126,7 @@ def _name_columns(head: bytes, delimiter: str) -> tuple[list[str], bool]:
     dated = is_dated.index(True)
     has_head = not _is_stamp(rows[0][dated])
     heads = rows[0] if has_head else [""] * len(columns)
-    names = [_name(name.strip()) or str(number) for number, name in enumerate(heads)]
+    names = [_name(_read_name(name)) or str(number) for number, name in enumerate(heads)]
     known = [number for number in texts if names[number] in MESSAGES]
     hosts = (
         number
@@ -133,6 +139,11 @@ def _name_columns(head: bytes, delimiter: str) -> tuple[list[str], bool]:
     names[dated] = _TIME
     names[max(known or texts, key=lambda number: sum(map(len, columns[number])))] = _MESSAGE
     return names, has_head
+
+
+def _read_name(head: str) -> str:
+    """Return a column's name without its zone, and without the store's object around its field."""
+    return _AROUND.sub("", head.partition(" [UTC]")[0].strip())
 
 
 def _name(head: str) -> str:
@@ -191,8 +202,8 @@ def _split_table(
 
 def _read_cell(name: str, value: str) -> tuple[str, str | Json]:
     """Return a cell as the store's JSON has it: Azure's zone, Grafana's labels."""
-    name, zone, _ = name.partition(" [UTC]")
-    name = name.strip()
+    _, zone, _ = name.partition(" [UTC]")
+    name = _read_name(name)
     if zone:
         return name, f"{value} UTC"
     labels = decode(value) if name not in MESSAGES and value.startswith("{") else None
