@@ -38,7 +38,12 @@ from aggregation.incidents.static_leaves import find_static_leave
 from aggregation.incidents.waiting import find_vain_wait, find_waits
 from aggregation.rebalances.departures import STOP_S, Departure, DepartureKind
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
-from aggregation.rebalances.root_cause import Certainty, may_have_waited
+from aggregation.rebalances.root_cause import (
+    EFFECT_SLACK_S,
+    Certainty,
+    joined_after_effects,
+    may_have_waited,
+)
 from aggregation.rebalances.segments import MemberRef, is_inferred_leave
 from metrics.model.sample import Outcome
 from metrics.model.status import RebalanceStatus
@@ -46,8 +51,6 @@ from metrics.tracking.source_traits import BROKER_SOURCES
 
 SURGE_S = 120.0
 """A successor that came this soon before a departure makes it a restart, too."""
-EFFECT_SLACK_S = 1.0
-"""Two sources' times of one event differ by less; a cause that is later did not begin it."""
 CLOCKS_S = 2.0
 """Clocks of two hosts differ by less."""
 CLOSED = "closed without leaving the group"
@@ -375,6 +378,8 @@ class GroupHistory:
         if all(cause.at > until or cause.kind.is_follow_up for cause in causes):
             is_known = bool(self.members.present or self.members.away)
             new = self.members.infer_joins(rebalance, None) if is_known else []
+            if rebalance.absent:  # their end can be the root
+                new = [cause for cause in new if not _joined_late(cause.member, rebalance)]
             causes = sorted([*new, *causes], key=lambda cause: cause.at)
         return causes if any(cause.at <= until for cause in causes[:1]) else []
 
@@ -700,6 +705,11 @@ def _match_successors(
 
 def _is_inferred_join(cause: Cause) -> bool:
     return cause.kind is IncidentKind.MEMBER_JOINED and cause.certainty is Certainty.INFERRED
+
+
+def _joined_late(member: MemberRef, rebalance: ExplainedRebalance) -> bool:
+    own = [segment for segment in rebalance.round.consumers if segment.member == member]
+    return all(joined_after_effects(segment, rebalance.round) for segment in own)
 
 
 def _find_sources(rebalance: ExplainedRebalance) -> set[str]:

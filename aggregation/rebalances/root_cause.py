@@ -25,7 +25,8 @@ EXPIRY_WAIT_S = 5.0
 """A rebalance that took longer may itself have waited for a member that then expired."""
 MIN_WAIT_S = 1.0
 """Less is the heartbeats' own jitter: nobody is called slow for it."""
-
+EFFECT_SLACK_S = 1.0
+"""Two sources' times of one event differ by less; a cause that is later did not begin it."""
 _SAME_CAUSE_S = 1.0
 """Two sources show one cause of a member within this time."""
 
@@ -167,6 +168,8 @@ def infer_root_cause(
     with_steps = {s.member for s in round_.consumers if s.steps}
     rounds = (s for s in round_.consumers if not s.is_exit and s.member not in with_steps)
     joined = {segment.member: segment for segment in rounds}
+    if absent:  # their end can have begun it
+        joined = {m: s for m, s in joined.items() if not joined_after_effects(s, round_)}
     new = [member for member in joined if member.key not in before] if is_next else []
     if unsynced and not new:
         return _infer_join(round_, unsynced[0].member, RebalanceStatus.NEW_MEMBER)
@@ -183,6 +186,18 @@ def infer_root_cause(
             reason="it took no part any more, and had not said that it leaves: its session expired",
         )
     return unknown_trigger(round_, absent)
+
+
+def joined_after_effects(segment: Segment, round_: RebalanceSegments) -> bool:
+    """Check that a member sent its first join after others were asked to: it did not begin it."""
+    asked = (
+        step.at
+        for piece in round_.consumers
+        for step in piece.steps
+        if step.code is RebalanceStatus.COORDINATOR_REQUESTED
+    )
+    first_at = min(asked, default=float("inf"))
+    return bool(segment.joins) and segment.joins[0] > first_at + EFFECT_SLACK_S
 
 
 def may_have_waited(round_: RebalanceSegments) -> bool:

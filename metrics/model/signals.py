@@ -162,6 +162,8 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Seconds that the log's own stamp is ahead of ``at``; ids use the stamp as written."""
     joins: bool = False
     """The member has sent its join for the rebalance that runs."""
+    sent_at: float | None = None
+    """JOIN: when its request was sent, where ``at`` is the time of the response (Unix seconds)."""
     closes: bool = False
     """SEEN: the member's consumer was closed without a leave, as static members and Streams do."""
     is_muted: bool = False

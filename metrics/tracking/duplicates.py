@@ -68,7 +68,8 @@ def split_signal(signal: Signal) -> list[Observation]:
     """Return a signal's observations: its own event first, then the follow-ups."""
     own, streams, out = signal.follow_up, signal.streams_follow_up, list[Observation]()
     if signal.kind is not SignalKind.RAISE:
-        out.append(_observation(signal, signal.kind.value, signal.at, signal.reason))
+        at = signal.at if signal.sent_at is None else signal.sent_at
+        out.append(_observation(signal, signal.kind.value, at, signal.reason))
     elif signal.status:
         out.append(_observation(signal, RAISES[signal.status], signal.at, signal.reason))
     if own is not None:

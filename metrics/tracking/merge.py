@@ -152,11 +152,19 @@ class SourceMerger:
             case Verdict.IGNORE:
                 if decision.is_late:
                     self._observe(consumer, signal, decision)
-                elif signal.kind is SignalKind.FAIL:
+                    return self._note_join(consumer, signal)
+                if signal.kind is SignalKind.FAIL:
                     return self._note_removal(consumer, signal)
                 return []
             case _:
                 assert_never(decision.verdict)
+
+    def _note_join(self, consumer: Consumer, signal: Signal) -> list[Sample]:
+        """Record when a late join was sent: the log of its client may show the response alone."""
+        if signal.sent_at is None:
+            return []
+        consumer.track.set_reporter(signal.source, signal.member.origin, signal.at, signal.shift_s)
+        return self._transitions.report_join(consumer.track, signal.at, signal.sent_at)
 
     def _note_removal(self, consumer: Consumer, signal: Signal) -> list[Sample]:
         """Note that a coordinator has done with a member; one whose process is dead has ended."""
@@ -218,6 +226,8 @@ class SourceMerger:
         if signal.kind is SignalKind.SYNC:
             consumer.joining = False
             track.generation = track.generation if signal.generation is None else signal.generation
+        if signal.sent_at is not None and signal.sent_at < original.at:
+            return self._note_join(consumer, signal)
         if (original.name, event.name) == (LEFT, DROPPED):  # it was applied as a close
             return [self._note(consumer, signal)]
         known, original.reason = original.reason, _better_reason(original, event)

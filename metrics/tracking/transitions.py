@@ -58,8 +58,9 @@ class Transitions:
                 return self._fail(consumer, signal)
             case SignalKind.JOIN:
                 consumer.joining = consumer.track.status is NONE
-                consumer.track.joined_at = signal.at
-                return self._report_join(consumer.track, signal.at)
+                sent_at = signal.at if signal.sent_at is None else signal.sent_at
+                consumer.track.joined_at = sent_at
+                return self.report_join(consumer.track, signal.at, sent_at)
             case SignalKind.NOTE | SignalKind.REFUSE:
                 return self._take_note(consumer.track, signal)
             case SignalKind.SEEN:
@@ -100,9 +101,9 @@ class Transitions:
             SampleKind.SIGNAL, at, from_=track.status, to=status, reason=reason, outcome=outcome
         )
 
-    def _report_join(self, track: Track, at: float) -> list[Sample]:
+    def report_join(self, track: Track, at: float, sent_at: float) -> list[Sample]:
         """Record a join: others wait for the rest, and one that then hangs took part."""
-        return [track.record_change("joined", None, None, at, joined_ts=format_time(at))]
+        return [track.record_change("joined", None, None, at, joined_ts=format_time(sent_at))]
 
     def _refuse(self, consumer: Consumer, signal: Signal) -> list[Sample]:
         """Record a refused join that ends no episode."""

@@ -147,8 +147,13 @@ def _report_reason(member: WireMember, reason: str, at: float, change: str) -> l
     return member.report_cause(cause.status, at, reason, layer)
 
 
-def handle_join_response(member: WireMember, response: JoinResponse, at: float) -> list[Signal]:
-    """Return the signals of a JoinGroup response; the member id was learned before."""
+def handle_join_response(
+    member: WireMember, response: JoinResponse, sent_at: float, at: float
+) -> list[Signal]:
+    """Return the signals of a JoinGroup response; the member id was learned before.
+
+    Its request was sent at ``sent_at`` (Unix seconds).
+    """
     if response.error:
         return _handle_error(member, response.error, "JoinGroup", at)
     member.generation = response.generation
@@ -156,7 +161,9 @@ def handle_join_response(member: WireMember, response: JoinResponse, at: float) 
     is_shown, member.has_shown_join = member.has_shown_join, False
     if is_shown:
         return member.report_alive(at)
-    return [] if member.reported_causes else [member.build_signal(SignalKind.JOIN, at)]
+    if member.reported_causes:
+        return []
+    return [replace(member.build_signal(SignalKind.JOIN, at), sent_at=sent_at)]
 
 
 def handle_sync_response(

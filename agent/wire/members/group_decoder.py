@@ -279,7 +279,7 @@ class GroupDecoder:
         match request, response.message:
             case None, JoinResponse() as joined:
                 member = self.registry.assign_id(member, joined.member_id)
-                return classic.handle_join_response(member, joined, response.at)
+                return classic.handle_join_response(member, joined, response.sent_at, response.at)
             case SentHeartbeat() as sent, GroupHeartbeatResponse() as beat:
                 member = self.registry.assign_id(member, beat.member_id)
                 return consumer_group.handle_response(

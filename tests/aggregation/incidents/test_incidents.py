@@ -2233,6 +2233,44 @@ class TestInVain:
         waits = [(wait.member.client_id, round(wait.seconds, 3)) for wait in found.waiting_for]
         assert ("c", 3.7) in waits
 
+    def test_new_static_member_on_the_wire_joined_when_its_request_was_sent(self) -> None:
+        """Its id is in the response alone, which comes when the late one has joined, too."""
+        wire, static = SourceKind.WIRE, replace(D, group_instance_id="i-d")
+        joins = [
+            raised(1, 102.0, A, source=wire),
+            signal(SignalKind.JOIN, 102.1, A, source=wire),
+            raised(1, 103.0, B, source=wire),
+            signal(SignalKind.JOIN, 108.0, B, source=wire),
+            replace(signal(SignalKind.JOIN, 108.1, static, source=wire), sent_at=101.5),
+        ]
+        members = (A, B, static)
+        ends = [signal(SignalKind.SYNC, 108.3, m, generation=2, source=wire) for m in members]
+
+        found = analyze(records(*round_of(1, 0.0, A, B), *joins, *ends)).incidents[-1]
+
+        assert kinds([found]) == [(K.MEMBER_JOINED, ["d"])]
+        waits = [(wait.member.client_id, round(wait.seconds, 1)) for wait in found.waiting_for]
+        assert waits == [("b", 5.9)]
+
+    def test_join_after_a_rebalance_began_is_not_what_began_it(self) -> None:
+        """A is dead, B was asked to rejoin and is slow, and D joins meanwhile."""
+        wire, static = SourceKind.WIRE, replace(D, group_instance_id="i-d")
+        start = [replace(each, source=wire) for each in round_of(1, 0.0, A, B)]
+        ends = [signal(SignalKind.SYNC, 106.0, m, generation=2, source=wire) for m in (B, static)]
+
+        (found,) = analyze(
+            records(
+                *start,
+                raised(1, 100.0, B, source=wire),
+                signal(SignalKind.JOIN, 105.5, B, source=wire),
+                replace(signal(SignalKind.JOIN, 105.8, static, source=wire), sent_at=104.5),
+                *ends,
+            )
+        ).incidents[1:]
+
+        assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
+        assert found.certainty is Certainty.INFERRED
+
     def test_dead_member_that_a_round_waits_for_was_silent_for_its_session(self) -> None:
         """It died at the start of the round; the others join twice for that round."""
         start = [reads(1.0, each, f"t-{n}") for n, each in enumerate((A, B, C))]

@@ -949,6 +949,36 @@ class TestLooks:
         assert tracker.snapshot(14.0).counts["late"] == 1
 
 
+class TestRequestOfJoin:
+    """kafka-go logs its join when the response has come; the wire shows when it was sent."""
+
+    def join(self, sent_at: float, at: float) -> Signal:
+        return replace(signal(SignalKind.JOIN, at, ADDRESS, source=WIRE), sent_at=sent_at)
+
+    def times(self, samples: Iterable[Sample]) -> list[tuple[str, str | None]]:
+        return [(each.ts[17:20], each.joined_ts and each.joined_ts[17:20]) for each in samples]
+
+    def test_it_is_recorded_where_the_log_shows_the_response(self, tracker: Tracker) -> None:
+        run(tracker, seen_by(WIRE), signal(SignalKind.JOIN, 13.0, LOG))
+
+        assert self.times(run(tracker, self.join(10.0, 13.2))) == [("13.", "10.")]
+
+    def test_it_is_no_news_where_the_log_shows_the_request(self, tracker: Tracker) -> None:
+        run(tracker, seen_by(WIRE), signal(SignalKind.JOIN, 9.9, LOG))
+
+        assert run(tracker, self.join(10.0, 13.2)) == []
+
+    def test_late_join_has_its_time(self, tracker: Tracker) -> None:
+        run(tracker, seen_by(WIRE), synced(13.4, 5, by=LOGS))
+
+        assert self.times(run(tracker, self.join(10.0, 13.2))) == [("13.", "10.")]
+
+    def test_late_join_without_it_is_no_news(self, tracker: Tracker) -> None:
+        run(tracker, seen_by(WIRE), synced(13.4, 5, by=LOGS))
+
+        assert run(tracker, wire(SignalKind.JOIN, 13.2)) == []
+
+
 class TestIncompleteEnd:
     """kafkajs' log has no generation, and the time of its lines is cut to milliseconds."""
 

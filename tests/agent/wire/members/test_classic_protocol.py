@@ -67,8 +67,11 @@ class TestJoins:
     def test_a_static_member_joins_without_a_visible_cause(self) -> None:
         talk = Wire().connect()
         talk.join("", group_instance_id="i1")
+        sent_at = talk.wire.at
+        (join,) = talk.joined("i1-x")
 
-        assert got(talk.joined("i1-x")) == JOIN
+        assert got([join]) == JOIN
+        assert (join.sent_at, join.at) == (sent_at, talk.wire.at)
 
     @pytest.mark.parametrize(
         ("error", "code"), [(14, 9), (15, 9), (16, 9), (25, 3), (22, 4), (27, 1)]
