@@ -72,6 +72,16 @@ class HttpConnection(H11Protocol):
             self._cancel_response_deadline()
         super().resume_writing()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse malformed bytes and close; h11 takes no second response of one request."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            if cycle.response_started:
+                self.transport.close()
+                return
+        super().send_400_response(msg)
+
     def on_response_complete(self) -> None:
         """Release the deadline, unless the peer has yet to read the rest."""
         if not self.flow.write_paused:

@@ -646,3 +646,47 @@ def test_requests_that_the_end_cuts_are_one_line_without_a_traceback(
     assert [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING] == []
     [cut] = [each for each in caplog.records if each.getMessage() == "requests_cut"]
     assert vars(cut)["requests"] == 1
+
+
+_CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+_NO_CHUNK = b"-5\r\n"
+
+
+@pytest.mark.parametrize(("is_begun", "statuses"), [(False, [b"400"]), (True, [b"200"])])
+def test_malformed_chunk_ends_the_connection_without_a_traceback(
+    is_begun: bool, statuses: list[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A response that has begun, or comes later, met h11's refusal of a second one."""
+    ended = asyncio.Event()
+
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": []}
+        if is_begun:
+            await send(start)
+            await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+            while (await receive())["type"] != "http.disconnect":
+                pass
+        else:  # as for a path that takes no body
+            await send(start)
+        await send({"type": "http.response.body", "body": b"whole", "more_body": False})
+        ended.set()
+
+    async def play() -> bytes:
+        (bound,) = listen(["127.0.0.1:0"])
+        serving = asyncio.create_task(serve(respond, [bound]))
+        reader, writer = await asyncio.open_connection(*bound.getsockname())
+        writer.write(_CHUNKED + (b"" if is_begun else _NO_CHUNK))
+        begun = await asyncio.wait_for(reader.readuntil(b"begun"), DEADLINE_S) if is_begun else b""
+        writer.write(_NO_CHUNK)
+        rest = await asyncio.wait_for(reader.read(), DEADLINE_S)
+        await asyncio.wait_for(ended.wait(), DEADLINE_S)
+        writer.close()
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+        return begun + rest
+
+    received = asyncio.run(play())
+
+    assert re.findall(rb"HTTP/1\.1 (\d+)", received) == statuses
+    assert [each.getMessage() for each in caplog.records if each.exc_info] == []
