@@ -659,7 +659,7 @@ def test_malformed_chunk_ends_the_connection_without_a_traceback(
     """A response that has begun, or comes later, met h11's refusal of a second one."""
     ended = asyncio.Event()
 
-    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+    async def respond(_scope: Scope, receive: Receive, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": []}
         if is_begun:
             await send(start)

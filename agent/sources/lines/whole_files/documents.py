@@ -61,6 +61,9 @@ _ROW_OF_NAMES = re.compile(rb'(?:"[^"\n]{1,64}"[,;\t]){1,64}"[^"\n]{1,64}"\r?\n'
 _VERBOSE_BEGIN = re.compile(
     rb"[A-Z][a-z]{2} \d{4}-[\d: .-]{10,32} \S{1,6} \[s=[^\n]{0,1024}\]\n {0,4}"
 )
+_ROWS = re.compile(rb'(?:[^"\n]*+(?:"[^"]*+"[^"\n]*+)*+\n)*+')
+"""Whole rows. It never goes back: to search the begin of an open cell from behind, line by line,
+took seconds for a MiB of short lines."""
 _XML_END = re.compile(rb"</(?:(?:log4j:)?[Ee]vent|record)>\s*")
 _STRINGS = re.compile(
     rb'(?:\{\s*"\w{1,64}"\s?:\s*)?\[\s*"(?:[^"\\\n]|\\.){0,4096}"\s*,\s*"(?:[^"\\\n]|\\.)*"\s*[,\]]'
@@ -296,12 +299,10 @@ def _find_ruby_end(data: bytes) -> int:
 def _find_row_end(data: bytes) -> int:
     """Return the place behind the last row of a table; a cell in quotes may hold line ends."""
     end = data.rfind(b"\n") + 1
-    quotes = data.count(b'"', 0, end)
-    while end and quotes % 2:
-        begin = data.rfind(b"\n", 0, end - 1) + 1
-        quotes -= data.count(b'"', begin, end)
-        end = begin
-    return end
+    if data.count(b'"', 0, end) % 2 == 0:
+        return end
+    rows = _ROWS.match(data)
+    return 0 if rows is None else rows.end()
 
 
 def _last_start(pattern: re.Pattern[bytes], data: bytes) -> int:
