@@ -15,7 +15,7 @@ from aggregation.incidents.model import DepartureMode, IncidentKind
 from aggregation.incidents.places import replaces
 from aggregation.incidents.restarts import RESTART_S
 from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
-from aggregation.rebalances.root_cause import Certainty
+from aggregation.rebalances.root_cause import Certainty, shows_errors_alone
 from aggregation.rebalances.segments import MemberRef, Segment
 from metrics.model.sample import Outcome
 from metrics.model.signals import streams_thread
@@ -145,7 +145,7 @@ class Presence:
             )
             for segment in rebalance.round.consumers
             if segment.is_round
-            and not segment.steps
+            and shows_errors_alone(segment)
             and segment.member.key not in gone  # its own return
             and (
                 not self.is_known(segment.member.key)

@@ -165,7 +165,7 @@ def infer_root_cause(
     ``unsynced`` joins of members that were not there, in the order of time. The generation
     ``is_next`` if the one before was seen: a member that was not in it is new.
     """
-    with_steps = {s.member for s in round_.consumers if s.steps}
+    with_steps = {s.member for s in round_.consumers if not shows_errors_alone(s)}
     rounds = (s for s in round_.consumers if not s.is_exit and s.member not in with_steps)
     joined = {segment.member: segment for segment in rounds}
     if absent:  # their end can have begun it
@@ -186,6 +186,14 @@ def infer_root_cause(
             reason="it took no part any more, and had not said that it leaves: its session expired",
         )
     return unknown_trigger(round_, absent)
+
+
+def shows_errors_alone(segment: Segment) -> bool:
+    """Check for a segment without steps, or with errors of the coordinator (9) alone.
+
+    A join that began a rebalance can have met them.
+    """
+    return all(step.code is RebalanceStatus.RETRY_ON_ERROR for step in segment.steps)
 
 
 def joined_after_effects(segment: Segment, round_: RebalanceSegments) -> bool:

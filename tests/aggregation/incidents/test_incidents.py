@@ -2271,6 +2271,21 @@ class TestInVain:
         assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
         assert found.certainty is Certainty.INFERRED
 
+    def test_first_join_that_met_an_error_is_what_began_its_rebalance(self) -> None:
+        """A has expired, and nobody was there to notice."""
+        wire, static = SourceKind.WIRE, replace(D, group_instance_id="i-d")
+        start = [replace(each, source=wire) for each in round_of(1, 0.0, A)]
+        *_, found = analyze(
+            records(
+                *start,
+                raised(9, 100.0, static, source=wire, reason="COORDINATOR_LOAD_IN_PROGRESS"),
+                signal(SignalKind.JOIN, 100.1, static, source=wire),
+                signal(SignalKind.SYNC, 100.3, static, generation=4, source=wire),
+            )
+        ).incidents
+
+        assert kinds([found]) == [(K.MEMBER_JOINED, ["d"])]
+
     def test_dead_member_that_a_round_waits_for_was_silent_for_its_session(self) -> None:
         """It died at the start of the round; the others join twice for that round."""
         start = [reads(1.0, each, f"t-{n}") for n, each in enumerate((A, B, C))]
