@@ -57,6 +57,12 @@ _INSTANTS = (
     (None, "timestampSeconds", "timestampNanos"),  # and its layouts for Logback and log4j2
 )
 """Keys of an object with seconds and nanoseconds (None is the entry itself), and their names."""
+_COUNTS = (
+    ("epochSecond", "nanoOfSecond"),
+    ("seconds", "nanos"),
+    ("secs_since_epoch", "nanos_since_epoch"),
+)
+"""Seconds and nanoseconds under any name of a time: log4j2's, Protobuf's, Rust's."""
 _TIME_PARTS = ("timestamp", "date", "$date", "S", "N")
 _CLOCK = re.compile(r"\d\d?:\d\d", re.ASCII)
 _DAYS = ("date", "Date", "day")
@@ -339,7 +345,13 @@ def _find_part(value: Any) -> Any:
     end out.
     """
     if isinstance(value, dict):
-        return next((value[part] for part in _TIME_PARTS if part in value), None)
+        part = next((value[part] for part in _TIME_PARTS if part in value), None)
+        if part is not None:
+            return part
+        counts = (
+            (value[second], value.get(nano, 0)) for second, nano in _COUNTS if second in value
+        )
+        return next((at for each in counts if (at := _instant(*each)) is not None), None)
     is_numbers = isinstance(value, list) and len(value) in _NUMBERS_OF_TIME
     if not is_numbers or not all(type(each) is int and 0 <= each < 10**9 for each in value):
         return value

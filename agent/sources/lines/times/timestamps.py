@@ -82,6 +82,7 @@ _ZONE_ID = (
 """Name of a zone, as java.time writes it in brackets behind a time; with an offset, that counts."""
 _A_ZONE = (
     rf"{_ZONE_ID}"
+    r"|\s?(?:GMT|UTC)[+-]\d\d?(?::?\d\d)?(?!\w)"
     rf"|\s?(?:{'|'.join(sorted(_ZONE_HOURS, key=len, reverse=True))}|[+-]\d\d:?\d\d)(?!\w)"
     r"|[+-]\d\d(?!\w)"
 )
@@ -103,6 +104,7 @@ _TAI_BEGIN_S = (1 << 62) + 10
 _RAN_BACK_S = 120.0
 """Threads write a little out of order, minutes are compared; a repeated hour goes back further."""
 _EPOCH_MIN_S, _EPOCH_MAX_S = 1_000_000_000, 4_102_444_800
+_HOUR_DIGITS = 2
 _ZONE_MAX_S = 18 * _HOUR_S  # java.time.ZoneOffset
 _NEVER = "(?!)"
 
@@ -516,12 +518,15 @@ def _named_zone(name: str) -> tzinfo | None:
 
 def _offset(tail: str) -> float | None:
     """Return a zone's seconds east of UTC; None for an unknown name."""
-    if tail[0].isalpha():
-        hours = _ZONE_HOURS.get(tail)
-        return None if hours is None else hours * _HOUR_S
+    if tail[0].isalpha() and tail.isalpha():
+        of_name = _ZONE_HOURS.get(tail)
+        return None if of_name is None else of_name * _HOUR_S
+    tail = tail.lstrip("GMTUC")  # GMT+1, as java.time writes an offset for people
     sign = -1 if tail[0] == "-" else 1
-    digits = tail[1:].replace(":", "").ljust(4, "0")
-    seconds = int(digits[:2]) * _HOUR_S + int(digits[2:]) * 60.0
+    hours, _, minutes = tail[1:].partition(":")
+    if len(hours) > _HOUR_DIGITS:
+        hours, minutes = hours[:-2], hours[-2:]
+    seconds = int(hours) * _HOUR_S + int(minutes or 0) * 60.0
     if seconds > _ZONE_MAX_S:
         raise ValueError
     return sign * seconds

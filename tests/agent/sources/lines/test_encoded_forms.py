@@ -50,6 +50,24 @@ FORMS = {
     "a sign that is encoded": "\n".join(log4j(at, text).replace("=", "%3D") for at, text in EVENTS),
     "a query": "\n".join(f"ts={iso(at)}&level=INFO&msg={quote(text)}" for at, text in EVENTS),
     "a form": "\n".join(f"ts={iso(at)}&level=INFO&msg={quote_plus(text)}" for at, text in EVENTS),
+    "seconds and nanoseconds of a time": "\n".join(
+        json.dumps(
+            {
+                "timestamp": {"epochSecond": ms(at) // 1000, "nanoOfSecond": 123_000_000},
+                "message": text,
+            }
+        )
+        for at, text in EVENTS
+    ),
+    "Rust's system time": "\n".join(
+        json.dumps(
+            {
+                "time": {"secs_since_epoch": ms(at) // 1000, "nanos_since_epoch": 123_000_000},
+                "msg": text,
+            }
+        )
+        for at, text in EVENTS
+    ),
     "DynamoDB's numbers": "\n".join(
         json.dumps({"timestamp": {"N": str(ms(at))}, "message": {"S": text}}) for at, text in EVENTS
     ),
