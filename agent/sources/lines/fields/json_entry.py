@@ -230,7 +230,8 @@ def _add_client(text: str, found: Json) -> str:
     """Return a line of librdkafka with its client's name in front, if a field holds the name."""
     if "#consumer-" in text:
         return text
-    texts = (value for value in found.values() if isinstance(value, str))
+    inner = (value for value in found.values() if isinstance(value, dict))
+    texts = (text for each in (found, *inner) for text in _texts(each))
     name = next(filter(_CLIENT.fullmatch, texts), None)
     return text if name is None else f"{name} {text}"
 

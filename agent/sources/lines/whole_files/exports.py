@@ -39,7 +39,13 @@ from agent.sources.lines.whole_files.copied_text import (
 )
 from agent.sources.lines.whole_files.documents import find_form, to_lines
 from agent.sources.lines.whole_files.log_file import UTF_16
-from agent.sources.lines.whole_files.wrapped_lines import find_wrapping, join_wrapped
+from agent.sources.lines.whole_files.named_objects import has_named_objects, join_objects
+from agent.sources.lines.whole_files.wrapped_lines import (
+    find_word_wrapping,
+    find_wrapping,
+    join_words,
+    join_wrapped,
+)
 
 Block = tuple[bytes, float]
 Blocks = Iterator[Block]
@@ -77,6 +83,8 @@ def normalise(blocks: Blocks, timezone: str | None, note: Note = _ignore) -> Blo
 def _as_plain_text(blocks: Blocks) -> Blocks:
     """Yield a text in UTF-16 as UTF-8, and a copied one without its additions."""
     head, blocks = _peek(_decoded(blocks))
+    if has_named_objects(head):
+        head, blocks = _peek(join_objects(blocks))
     for change in find_margins(head, _is_document):
         blocks, head = _by_lines(blocks, change), change(head)
     if above := find_words_above(head, _is_document):
@@ -97,6 +105,8 @@ def _with_whole_records(head: bytes, blocks: Blocks) -> Blocks:
     wrapping, console = find_wrapping(head), find_console(head)
     if wrapping is not None:
         blocks = join_wrapped(blocks, wrapping)
+    elif (words := find_word_wrapping(head)) is not None:
+        blocks = join_words(blocks, words)
     return blocks if console is None else console(blocks)
 
 

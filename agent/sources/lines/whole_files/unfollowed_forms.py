@@ -12,7 +12,7 @@ from agent.sources.lines.whole_files.copied_margins import Change, find_margins,
 from agent.sources.lines.whole_files.copied_text import COPIES, has_log_in_string
 from agent.sources.lines.whole_files.documents import find_form
 from agent.sources.lines.whole_files.printed_tables import find_printed_table
-from agent.sources.lines.whole_files.wrapped_lines import find_wrapping
+from agent.sources.lines.whole_files.wrapped_lines import find_word_wrapping, find_wrapping
 
 _LEAST_LINES = 4
 """Fewer lines may begin alike by chance."""
@@ -31,7 +31,7 @@ def describe_unfollowed_form(head: bytes) -> str | None:
     forms = (
         (find_printed_table(head), "a table that a tool printed"),
         (margins, "a copy of a log, with marks before its lines"),
-        (find_wrapping(head), "a copy of a log, wrapped at a width"),
+        (find_wrapping(head) or find_word_wrapping(head), "a copy of a log, wrapped at a width"),
     )
     return next((f"{name}: {_WITH_REPLAY}" for found, name in forms if found), None)
 

@@ -1,8 +1,9 @@
-"""Lines that a terminal or a form wrapped at a fixed width, joined again.
+"""Lines that a terminal, a form or a mail wrapped, joined again.
 
 Theory of operation. A copy from a terminal has a line end at the last column of each row. Its
 longest lines then have the same length, and the lines after them have no time: they are
-continuations.
+continuations. A mail is wrapped between words: the first word of each continuation would not have
+fitted into the line before it.
 """
 
 import re
@@ -25,6 +26,9 @@ _HEAD_BYTES = 80
 _BEGIN_BYTES = 3
 """Entries of a log begin alike: with a date, a bracket, a name, a number."""
 _DIGIT = re.compile(rb"\d")
+_WORDS_MAX_WIDTH = 160
+_CONTINUED_MIN_SHARE, _MISFITS_MAX_SHARE = 0.5, 0.1
+"""Of a mail's lines: continuations for each entry, and those that a person wrote."""
 _ENTRIES_MAX_SHARE = 0.25
 """A piece may hold a time, or begin as an entry does by chance."""
 
@@ -62,6 +66,64 @@ def find_wrapping(head: bytes) -> Wrapping | None:
     entries = sum(_begin(behind) in begins or _has_time(behind) for behind in behind_whole)
     is_wrapped = entries < _ENTRIES_MAX_SHARE * len(behind_whole)
     return Wrapping(width, frozenset(begins)) if is_wrapped else None
+
+
+@dataclass(frozen=True, slots=True)
+class WordWrapping:
+    """The width of lines that are wrapped between words, and the first characters of entries."""
+
+    width: int
+    begin: bytes
+
+    def joins(self, line: bytes, behind: bytes) -> bool:
+        """Return whether the next line continues this one."""
+        return not self.is_entry(behind) and self.overflows(line, behind)
+
+    def is_entry(self, line: bytes) -> bool:
+        """Return whether a line begins as the entries of the log do."""
+        return _begin(line) == self.begin and _has_time(line)
+
+    def overflows(self, line: bytes, behind: bytes) -> bool:
+        """Return whether the first word of the next line does not fit behind this one."""
+        word = behind.partition(b" ")[0]
+        return bool(line and word) and len(line) + len(b" ") + len(word) > self.width
+
+
+def find_word_wrapping(head: bytes) -> WordWrapping | None:
+    """Return the wrapping of a mail's lines; None if they are not wrapped between words."""
+    lines = [line.rstrip() for line in head.splitlines()[:-1]]
+    begins = Counter(_begin(line) for line in lines if _has_time(line))
+    width = max((len(line) for line in lines if b" " in line), default=0)
+    if not begins or not _MIN_WIDTH <= width <= _WORDS_MAX_WIDTH:
+        return None
+    found = WordWrapping(width, begins.most_common(1)[0][0])
+    first = next(number for number, line in enumerate(lines) if found.is_entry(line))
+    pairs = [pair for pair in pairwise(lines[first:]) if pair[1] and not found.is_entry(pair[1])]
+    entries = sum(map(found.is_entry, lines))
+    is_often = len(pairs) >= max(_MIN_LINES, entries * _CONTINUED_MIN_SHARE)
+    misfits = sum(not found.overflows(*pair) for pair in pairs)
+    return found if is_often and misfits <= len(pairs) * _MISFITS_MAX_SHARE else None
+
+
+def join_words(blocks: Blocks, wrapping: WordWrapping) -> Blocks:
+    """Yield the lines; those that are wrapped between words are joined to their continuations."""
+    held, carry, arrival_at = list[bytes](), b"", 0.0
+    for data, arrival_at in blocks:
+        *lines, carry = (carry + data).split(b"\n")
+        held += [line.rstrip() for line in lines]
+        last, least = max(0, len(held) - 1), max(0, len(held) - _PIECES)
+        while last > least and not wrapping.is_entry(held[last]):
+            last -= 1
+        yield _join_words(held[:last], wrapping), arrival_at
+        del held[:last]
+    yield _join_words([*held, carry.rstrip()], wrapping), arrival_at
+
+
+def _join_words(lines: list[bytes], wrapping: WordWrapping) -> bytes:
+    return b"".join(
+        line + (b" " if behind is not None and wrapping.joins(line, behind) else b"\n")
+        for line, behind in zip_longest(lines, lines[1:])
+    )
 
 
 def _begin(line: bytes) -> bytes:

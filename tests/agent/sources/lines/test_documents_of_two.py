@@ -11,10 +11,12 @@ import quopri
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from textwrap import wrap
 
 import pytest
 import yaml
 
+from agent.sources.lines.whole_files.wrapped_lines import find_word_wrapping
 from tests.agent.sources.lines.test_origins_of_stores import replicas
 from tests.agent.sources.lines.test_posted_forms import (
     EVENTS,
@@ -123,6 +125,55 @@ OF_ONE = {
 @pytest.mark.parametrize("form", OF_ONE)
 def test_document_of_one_is_read_with_its_times(form: str, tmp_path: Path) -> None:
     assert replay(OF_ONE[form], tmp_path)[0] == WANTED
+
+
+@pytest.mark.parametrize("width", [72, 100, 120])
+@pytest.mark.parametrize("mark", ["", "> "])
+def test_mail_that_is_wrapped_between_words_is_read(width: int, mark: str, tmp_path: Path) -> None:
+    wrapped = [
+        mark + part
+        for line in lines(log4j).splitlines()
+        for part in wrap(line, width, break_long_words=False, break_on_hyphens=False)
+    ]
+    words = "Hello,\n\nthis is what we see:\n\n"
+
+    assert replay(words + "\n".join(wrapped) + "\n\nRegards", tmp_path)[0] == WANTED
+
+
+def test_stack_trace_is_no_wrapped_line(tmp_path: Path) -> None:
+    """Nor is a line of a person's between those of a log."""
+    text = lines(
+        lambda at, text: f"{log4j(at, text)}\njava.io.IOException: x\n\tat a.B.c(D.java:1)"
+    )
+
+    assert find_word_wrapping(text.encode()) is None
+    assert replay(text, tmp_path)[0] == WANTED
+
+
+@pytest.mark.parametrize("prefix", ["pay-{}  | ", "\x1b[36mpay-{}  | \x1b[0m", "[pod/pay-{}/app] "])
+def test_indented_objects_of_two_streams_alternate(prefix: str, tmp_path: Path) -> None:
+    """As log4j2's JsonLayout prints them, line by line in turns."""
+    streams = [
+        [
+            prefix.format(n) + line
+            for at, text, of in ROWS
+            if of == n
+            for line in json.dumps({"timestamp": iso(at), "message": text}, indent=2).splitlines()
+        ]
+        for n in PODS
+    ]
+    turns = [line for pair in zip(*streams, strict=True) for line in pair]
+
+    moves, hosts = replay("\n".join(turns), tmp_path)
+
+    assert sorted(moves) == sorted(WANTED * 2)
+    assert hosts == {"pay-1", "pay-2"}
+
+
+def test_object_behind_a_name_that_never_ends_hides_no_line(tmp_path: Path) -> None:
+    text = "pay-1  | {\npay-2  | x\n" + lines(lambda at, text: f"pay-2  | {log4j(at, text)}")
+
+    assert replay(text, tmp_path)[0] == WANTED
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

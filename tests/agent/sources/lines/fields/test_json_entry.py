@@ -184,3 +184,12 @@ def test_dictionary_of_python_with_other_keys_than_texts_is_read(found: dict[Any
     (entry,) = Unwrapper("UTC").unwrap(line, 1_796_000_000.0)
 
     assert text in entry.text
+
+
+@pytest.mark.parametrize("around", ["context", "State", "extra"])
+def test_client_of_librdkafka_in_an_object_of_fields_is_in_front(around: str) -> None:
+    """As monolog and Microsoft's console write the values that a program gave them."""
+    text = '[thrd:main]: Group "g" changed state up -> term (join-state init)'
+    found = {"message": text, around: {"fac": "CGRPSTATE", "client": "m1#consumer-1"}}
+
+    assert [entry.text for entry in unwrap(found)] == [f"m1#consumer-1 {text}"]
