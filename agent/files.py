@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,7 +24,6 @@ def replace_file(path: Path, data: Iterable[bytes]) -> None:
     try:
         make_folder(path.parent)
         with os.fdopen(_create_private(part), "wb") as file:
-            os.fchmod(file.fileno(), _OWNER_READS)  # one that a crash left, too
             file.writelines(data)
             file.flush()
             os.fsync(file.fileno())
@@ -42,7 +42,8 @@ def lock_folder(folder: Path, purpose: str, advice: str) -> int:
     """
     try:
         make_folder(folder)
-        fd = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_READS)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(folder / _LOCK, flags, _OWNER_READS)
     except OSError as error:
         raise OutputError(f"{purpose} {str(folder)!r}: {error.strerror}") from error
     try:
@@ -79,8 +80,21 @@ def check_folder(folder: Path, purpose: str) -> None:
         raise OutputError(f"{purpose} {str(folder)!r}: {str(there)!r} is a file, wanted a folder")
 
 
+def is_other_than_file(path: Path) -> bool:
+    """Return whether a link, a pipe, a device or a folder is there.
+
+    A link may lead out of the folder, and a pipe's reader waits for its writer.
+    """
+    try:
+        return not stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
 def _create_private(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _OWNER_READS)
+    """Create a file; one that a crash left, a link or a pipe there is removed."""
+    path.unlink(missing_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _OWNER_READS)
 
 
 def sync_folder(folder: Path) -> None:

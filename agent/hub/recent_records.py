@@ -8,6 +8,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.files import is_other_than_file
 from agent.hub.silence_tracker import SilenceTracker
 from metrics.model.partitions import count_partitions
 from metrics.model.sample import Sample, SampleKind, format_time
@@ -193,14 +194,15 @@ def read_spool(folder: Path) -> list[Sample]:
     found: list[Sample] = []
     left = _SEED_BYTES
     for path in sorted(folder.glob("*.jsonl"), reverse=True):
+        if is_other_than_file(path):
+            continue
         try:
-            data = path.read_bytes()
+            left -= path.stat().st_size
+            if left < 0:
+                break
+            found += _decode_lines(path.read_bytes())
         except OSError:
             continue
-        left -= len(data)
-        if left < 0:
-            break
-        found += _decode_lines(data)
     return sorted(found, key=lambda record: record.ts)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from agent import VERSION as RELEASE
+from agent.errors import OutputError
 from agent.files import replace_file, write_error
 from agent.outputs.spool.spool import SpoolMark
 from agent.runtime.reporter_clocks import ReporterClock
@@ -67,6 +68,8 @@ def load(path: Path) -> Checkpoint | None:
 
     """
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise OutputError(f"checkpoint {str(path)!r}: is no file")
         data = path.read_bytes()
     except FileNotFoundError:
         return None

@@ -1,10 +1,11 @@
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from agent.errors import OutputError
 from agent.files import lock_folder, replace_file
 
 
@@ -43,6 +44,30 @@ def test_a_file_that_others_could_read_is_replaced_by_one_that_they_cannot(tmp_p
 
     assert mode(tmp_path / "checkpoint.json") == 0o600
     assert (tmp_path / "checkpoint.json").read_text() == "new"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda part: part.symlink_to("other")])
+def test_what_stands_in_the_place_of_the_new_file_is_removed(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    """The link's file was overwritten; for a pipe's reader the agent waited for ever."""
+    (tmp_path / "other").write_text("of somebody else")
+    make(tmp_path / ".checkpoint.json.part")
+
+    replace_file(tmp_path / "checkpoint.json", [b"new"])
+
+    assert (tmp_path / "checkpoint.json").read_text() == "new"
+    assert (tmp_path / "other").read_text() == "of somebody else"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["checkpoint.json", "other"]
+
+
+def test_a_link_is_no_lock(tmp_path: Path) -> None:
+    (tmp_path / ".lock").symlink_to(tmp_path / "created")
+
+    with pytest.raises(OutputError, match="symbolic link"):
+        lock_folder(tmp_path, "state", "is taken")
+
+    assert not (tmp_path / "created").exists()
 
 
 def test_a_folder_that_is_there_keeps_its_rights(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent.files import lock_folder, sync_folder
+from agent.files import is_other_than_file, lock_folder, sync_folder
 from metrics.model.sample import MALFORMED
 
 _AGENT_CHARS = 128
@@ -59,6 +59,8 @@ def take_lock(folder: Path) -> int:
 def recover(folder: Path) -> None:
     """Publish part files that a crash left, each cut to its last whole line."""
     for part in sorted(folder.glob(".*.jsonl.part")):
+        if is_other_than_file(part):
+            continue
         size = sum(len(raw) for raw, _ in _lines(part))
         if size == 0:
             part.unlink()
@@ -75,7 +77,7 @@ def list_files(folder: Path) -> list[tuple[str, int]]:
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if _NAME.fullmatch(entry.name):
+            if _NAME.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                 try:
                     found.append((entry.name, entry.stat().st_size))
                 except FileNotFoundError:  # ingested and cleaned up just now

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from agent.files import is_other_than_file
 from agent.outputs.spool.directory import SpoolLine
 from metrics.model.sample import MALFORMED
 
@@ -67,6 +68,8 @@ def _lines(folder: Path, name: str, seq: int) -> Iterator[tuple[int, bytes]]:
     path = folder / name
     if not path.exists():  # published since the folder was listed
         path = folder / name.removeprefix(".").removesuffix(".part")
+    if is_other_than_file(path):
+        return
     try:
         with path.open("rb") as file:
             for line in file:
@@ -96,6 +99,6 @@ def newest_seq(folder: Path) -> int:
     """
     names = sorted((_first(path.name), path.name) for path in folder.iterdir())
     for first, name in reversed(names):
-        if first:
+        if first and not is_other_than_file(folder / name):
             return max((number for number, _ in _lines(folder, name, 0)), default=first - 1)
     return 0

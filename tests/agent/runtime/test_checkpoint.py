@@ -1,5 +1,6 @@
 import gc
 import logging
+import os
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
@@ -193,6 +194,14 @@ def test_fields_of_a_later_minor_version_are_passed_over(tmp_path: Path) -> None
 def test_a_file_that_cannot_be_read_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="Is a directory"):
         load(tmp_path)
+
+
+def test_a_pipe_is_a_clear_error(tmp_path: Path) -> None:
+    """An agent that waits for its writer neither reads nor opens its port."""
+    os.mkfifo(tmp_path / "checkpoint.json")
+
+    with pytest.raises(OutputError, match="is no file"):
+        load(tmp_path / "checkpoint.json")
 
 
 def test_a_checkpoint_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:

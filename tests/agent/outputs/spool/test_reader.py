@@ -1,9 +1,12 @@
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from agent.hub.recent_records import read_spool
 from agent.outputs.spool.identity import spool_id
-from agent.outputs.spool.reader import batch_after
+from agent.outputs.spool.reader import batch_after, newest_seq
 from agent.outputs.spool.spool import JsonlSpool, SpoolConfig
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
@@ -64,6 +67,31 @@ def test_what_is_no_line_is_passed_over(folder: Path, malformed: bytes) -> None:
     first.write_bytes(b"\n".join([lines[0], malformed, *lines[2:], b""]))
 
     assert numbers(folder, 0) == [1, 10, 9]
+
+
+def link(path: Path) -> None:
+    elsewhere = path.parents[1] / "elsewhere"
+    elsewhere.write_text('{"seq":99,"id":"a"}\n')
+    path.symlink_to(elsewhere)
+
+
+@pytest.mark.parametrize("make", [link, os.mkfifo, Path.mkdir])
+def test_link_pipe_or_folder_is_no_file_of_the_spool(
+    folder: Path, make: Callable[[Path], None]
+) -> None:
+    """A reader waits for ever for a pipe's writer: an agent or hub did not start."""
+    spool = folder / "spool"
+    spool.mkdir()
+    for file in folder.glob("*.jsonl"):
+        file.rename(spool / file.name)
+    make(spool / "20261121T063151400Z-a-000000000099.jsonl")
+    make(spool / ".20261121T063151400Z-a-000000000098.jsonl.part")
+
+    assert numbers(spool, 0) == [1, 8, 8]
+    assert newest_seq(spool) == 8
+    assert len(read_spool(spool)) == 8
+    JsonlSpool(SpoolConfig(dir=spool), agent="a", now=100.0).close()
+    assert len(list(spool.iterdir())) == 5  # two files, two others, and the lock
 
 
 def test_oldest_file_gone_shows_as_a_later_first_number(folder: Path) -> None:
