@@ -167,7 +167,9 @@ _PATTERNS = {
     "flyctl logs": (
         rf"(?P<time>{_ISO}) (?P<name>app\[[\da-f]{{4,32}}\]) [a-z]{{3}} \[\w{{2,8}}\] ?",
     ),
-    "tilt, Garden": (r"\s{0,64}(?P<name>[\w.@/-]{1,253})\s{1,64}[\u2502\u2192] ",),
+    "tilt, Garden": (
+        rf"\s{{0,64}}(?!{_LEVEL}\s|\d+\s)(?P<name>[\w.@/-]{{1,253}})\s{{1,64}}[\u2502\u2192] ",
+    ),
     "grep over several files, with numbers of lines or without, and lines of context": (
         rf"(?P<file>{_LOG_FILE})[:-]",
         r"(?:(?!\d{4}-\d\d-|\d\d?-[^\s\d-]{3,6}-\d{4} )\d{1,9}[:-])?(?=\S)",

@@ -102,11 +102,11 @@ def _as_plain_text(blocks: Blocks) -> Blocks:
 
 def _with_whole_records(head: bytes, blocks: Blocks) -> Blocks:
     """Return the blocks with each record on one line."""
-    wrapping, console = find_wrapping(head), find_console(head)
-    if wrapping is not None:
-        blocks = join_wrapped(blocks, wrapping)
-    elif (words := find_word_wrapping(head)) is not None:
+    words, console = find_word_wrapping(head), find_console(head)
+    if words is not None:
         blocks = join_words(blocks, words)
+    elif (wrapping := find_wrapping(head)) is not None:
+        blocks = join_wrapped(blocks, wrapping)
     return blocks if console is None else console(blocks)
 
 

@@ -29,6 +29,7 @@ _DIGIT = re.compile(rb"\d")
 _WORDS_MAX_WIDTH = 160
 _CONTINUED_MIN_SHARE, _MISFITS_MAX_SHARE = 0.5, 0.1
 """Of a mail's lines: continuations for each entry, and those that a person wrote."""
+_WHOLE_MAX_SHARE = 0.8
 _ENTRIES_MAX_SHARE = 0.25
 """A piece may hold a time, or begin as an entry does by chance."""
 
@@ -102,7 +103,9 @@ def find_word_wrapping(head: bytes) -> WordWrapping | None:
     entries = sum(map(found.is_entry, lines))
     is_often = len(pairs) >= max(_MIN_LINES, entries * _CONTINUED_MIN_SHARE)
     misfits = sum(not found.overflows(*pair) for pair in pairs)
-    return found if is_often and misfits <= len(pairs) * _MISFITS_MAX_SHARE else None
+    whole = sum(len(line) == width for line, _ in pairs)  # else it is wrapped at a fixed width
+    is_between_words = is_often and whole <= len(pairs) * _WHOLE_MAX_SHARE
+    return found if is_between_words and misfits <= len(pairs) * _MISFITS_MAX_SHARE else None
 
 
 def join_words(blocks: Blocks, wrapping: WordWrapping) -> Blocks:

@@ -129,10 +129,13 @@ def test_document_of_one_is_read_with_its_times(form: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("width", [72, 100, 120])
 @pytest.mark.parametrize("mark", ["", "> "])
-def test_mail_that_is_wrapped_between_words_is_read(width: int, mark: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("logger", ["a.B", "org.apache.kafka.clients.consumer.internals.C"])
+def test_mail_that_is_wrapped_between_words_is_read(
+    width: int, mark: str, logger: str, tmp_path: Path
+) -> None:
     wrapped = [
         mark + part
-        for line in lines(log4j).splitlines()
+        for line in lines(lambda at, text: log4j(at, f"[main] {logger} - {text}")).splitlines()
         for part in wrap(line, width, break_long_words=False, break_on_hyphens=False)
     ]
     words = "Hello,\n\nthis is what we see:\n\n"

@@ -260,6 +260,14 @@ def test_form_is_read_with_its_times(form: str, tmp_path: Path) -> None:
     assert replay(OF_ONE[form], tmp_path)[0] == WANTED
 
 
+@pytest.mark.parametrize("name", ["{:4}  ", "INFO ", "{:4}"])
+def test_number_or_level_before_a_bar_is_no_stream(name: str, tmp_path: Path) -> None:
+    """bat prints the numbers of lines so."""
+    text = lines(lambda at, text: f"{name.format(at.second)} \u2502 {log4j(at, text)}")
+
+    assert replay(text, tmp_path)[0] == WANTED
+
+
 @pytest.mark.parametrize("name", ["Consumer", "ConsumerGroup", "[kafkajs:Runner]", "INFO", "main"])
 def test_logger_or_level_between_two_times_is_no_stream(name: str, tmp_path: Path) -> None:
     """Two loggers of one client are one stream."""
