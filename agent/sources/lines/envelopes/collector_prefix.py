@@ -172,7 +172,7 @@ _PATTERNS = {
     ),
     "grep over several files, with numbers of lines or without, and lines of context": (
         rf"(?P<file>{_LOG_FILE})[:-]",
-        r"(?:(?!\d{4}-\d\d-|\d\d?-[^\s\d-]{3,6}-\d{4} )\d{1,9}[:-])?(?=\S)",
+        r"(?:(?!\d{4}-\d\d-|\d\d?-[^\s\d-]{3,6}-\d{4} |\d\d:\d\d:\d\d[.,\s])\d{1,9}[:-])?(?=\S)",
     ),
     "lnav over several files": (rf"(?P<file>{_LOG_FILE})\s{{0,64}}\u2502 ?(?=\S)",),
     "multitail, with the name of the file": (rf"\[(?P<file>{_LOG_FILE})\] (?=\S)",),

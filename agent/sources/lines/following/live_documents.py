@@ -22,6 +22,7 @@ from agent.sources.lines.fields.json_entry import split_export
 from agent.sources.lines.following.live_text import LiveText
 from agent.sources.lines.parsing.line_parser import LINE_LIMIT, LineParser
 from agent.sources.lines.parsing.stream_parser import LineCounts
+from agent.sources.lines.whole_files.log_file import DELIMITER
 from metrics.model.signals import Signal
 
 HELD_MAX_BYTES = 16 << 20
@@ -41,6 +42,8 @@ _MAY_BE_DOCUMENT = re.compile(
     rb"|(?=[A-Za-z_@\"])(?=[^\n]{0,2048}[,;\t])[^\n]{0,2048}(?i:time|date)"
     rb"|(?=[^\n]{0,2048}[,;\t])(?=[^\n]{0,2048}\d:\d\d)(?:\"|[^\n]{0,2048}[,;\t]\")"
     rb"|\"[^\"\n]{1,64}\"[,;\t]|[A-Za-z_]\w{0,63}\t"
+    rb"|(?=[A-Za-z_@])[\w @.-]{1,64}(?:[,;][\w @.-]{1,64}){1,64}\r?\n"
+    rb"|(?:\w{1,64}:[ \t]{0,8}\r?\n)?- ['\"]?[\w@.-]{1,64}['\"]?: "
     rb"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}000\+00:00 \S"
     rb"|(?s:.*?)(?:ResourceLog #\d|\+00:00 (?:\S{1,512} )?\r?\n\{|Event\[\d+\]|TimeCreated )"
 )
@@ -260,7 +263,7 @@ class LiveDocuments:
 
     def _choose(self, *, is_whole: bool) -> bool:
         """Choose how the file is read; return False while its head does not show it."""
-        self._held = self._held.removeprefix(_BYTE_ORDER_MARK)
+        self._held = DELIMITER.sub(b"", self._held.removeprefix(_BYTE_ORDER_MARK), count=1)
         text = self._held.lstrip(_BETWEEN)  # the source may begin to read within a list
         if _BEGUN.fullmatch(text) is not None:
             return False

@@ -34,13 +34,13 @@ from agent.sources.lines.whole_files.log_file import (
     BLOCK_S,
     LARGE_BLOCK_BYTES,
     NOTHING,
-    UTF_16,
     Chunk,
     NotAFileError,
     OpenLog,
     Place,
     choose_block_bytes,
     cut_block,
+    find_utf_16,
 )
 from agent.sources.lines.whole_files.recordings import rotation, stream_of
 from metrics.model.signals import Signal
@@ -446,7 +446,7 @@ class FileTail:
         unread, long, evicted = counts.unread, counts.long, parser.eviction_count
         lines = counts.lines
         signals = []
-        if chunk.starts_file and chunk.data.startswith(UTF_16):
+        if chunk.starts_file and find_utf_16(chunk.data) is not None:
             self._count(Counter(["undecodable"]))
             error = "found UTF-16, wanted UTF-8"
             _log.warning("log_unreadable", extra={"path": tail.stream, "error": error})

@@ -288,6 +288,10 @@ def _find_yaml_end(data: bytes) -> int:
     return data.rfind(b"\n---\n") + 1
 
 
+def _find_yaml_item(data: bytes) -> int:
+    return data.rfind(b"\n- ") + 1
+
+
 def _find_scope_end(data: bytes) -> int:
     return _last_start(_SCOPE, data)
 
@@ -321,6 +325,7 @@ _GROWING: dict[str, tuple[Split, FindEnd]] = {
     "journal": (split_journal, find_journal_end),
     "verbose": (split_verbose, _find_verbose_end),
     "yaml": (split_yaml, _find_yaml_end),
+    "yaml list": (split_yaml_list, _find_yaml_item),
     "collector": (split_collector, _find_scope_end),
     "ruby": (split_ruby, _find_ruby_end),
     "xml": (split_xml, _find_xml_end),

@@ -8,7 +8,6 @@ unchanged, block by block.
 """
 
 import codecs
-import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 
@@ -38,7 +37,7 @@ from agent.sources.lines.whole_files.copied_text import (
     name_by_header,
 )
 from agent.sources.lines.whole_files.documents import find_form, to_lines
-from agent.sources.lines.whole_files.log_file import UTF_16
+from agent.sources.lines.whole_files.log_file import DELIMITER, find_utf_16
 from agent.sources.lines.whole_files.named_objects import has_named_objects, join_objects
 from agent.sources.lines.whole_files.wrapped_lines import (
     find_word_wrapping,
@@ -59,10 +58,6 @@ UNKNOWN_ORDER = (
 )
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_DELIMITER = re.compile(rb"sep=[,;\t|]\r?\n")
-"""First line of a CSV for a spreadsheet."""
-_WIDE_BYTES, _LEAST_WIDE = 128, 16
-"""Bytes whose every second one is zero, in UTF-16."""
 _HEAD_BYTES = 1 << 20
 _COPY_BYTES = 1 << 16
 _TIED_LINES = 2_000
@@ -113,30 +108,16 @@ def _with_whole_records(head: bytes, blocks: Blocks) -> Blocks:
 def _decoded(blocks: Blocks) -> Blocks:
     """Yield a text as UTF-8 without a byte-order mark and with line feeds as line ends."""
     head, blocks = _peek(blocks)
-    if (encoding := _find_wide(head)) is not None:
+    if (encoding := find_utf_16(head)) is not None:
         decoder = codecs.getincrementaldecoder(encoding)("replace")
         head, blocks = _peek((decoder.decode(piece).encode(), at) for piece, at in blocks)
     if head.startswith(_BYTE_ORDER_MARK):
         head, blocks = head[len(_BYTE_ORDER_MARK) :], _below(blocks, len(_BYTE_ORDER_MARK))
-    if (delimiter := _DELIMITER.match(head)) is not None:
+    if (delimiter := DELIMITER.match(head)) is not None:
         blocks = _below(blocks, delimiter.end())
     if is_ended_by_returns(head):
         blocks = ((piece.replace(b"\r", b"\n"), at) for piece, at in blocks)
     yield from blocks
-
-
-def _find_wide(head: bytes) -> str | None:
-    """Return the encoding of a text in UTF-16, also without its mark, as of a piece; None: no."""
-    if head.startswith(UTF_16):
-        return "utf-16"
-    begin = head[:_WIDE_BYTES]
-    places = ((begin[1::2], begin[::2], "utf-16-le"), (begin[::2], begin[1::2], "utf-16-be"))
-    names = (
-        name
-        for zeros, others, name in places
-        if len(zeros) >= _LEAST_WIDE and not zeros.strip(b"\0") and b"\0" not in others
-    )
-    return next(names, None)
 
 
 def _peek(blocks: Blocks) -> tuple[bytes, Blocks]:

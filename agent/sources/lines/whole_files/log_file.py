@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator
@@ -36,6 +37,10 @@ _MANY_LINES = 1 << 14
 """Lines of a client are many if there is one in fewer bytes than this."""
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """Begin of a log that PowerShell's ``>`` wrote."""
+_WIDE_BYTES, _LEAST_WIDE = 128, 16
+"""Bytes whose every second one is zero, in UTF-16."""
+DELIMITER = re.compile(rb"\Asep=[,;\t|]\r?\n")
+"""First line of a CSV for a spreadsheet."""
 _HEAD_BYTES = 1024
 _WHOLE = 1 << 62
 """Offset after the end of a packed file: its length is not known without unpacking it."""
@@ -254,6 +259,20 @@ class OpenLog:
             return self._file.read(count)
         finally:
             self._file.seek(self.offset)  # the next read continues where it was
+
+
+def find_utf_16(head: bytes) -> str | None:
+    """Return the encoding of a text in UTF-16, also without its mark, as of a piece; None: no."""
+    if head.startswith(UTF_16):
+        return "utf-16"
+    begin = head[:_WIDE_BYTES]
+    places = ((begin[1::2], begin[::2], "utf-16-le"), (begin[::2], begin[1::2], "utf-16-be"))
+    names = (
+        name
+        for zeros, others, name in places
+        if len(zeros) >= _LEAST_WIDE and not zeros.strip(b"\0") and b"\0" not in others
+    )
+    return next(names, None)
 
 
 def _unpack(file: gzip.GzipFile, left: int) -> bytes:

@@ -146,6 +146,12 @@ OF_TWO: dict[str, Form] = {
     "zgrep": lambda at, text, n: f"pay-{n}.log.gz:{log4j(at, text)}",
     "grep of dated files": lambda at, text, n: f"pay-{n}.log.2026-11-20:{log4j(at, text)}",
     "grep of logrotate's dates": lambda at, text, n: f"pay-{n}.log-20261120:{log4j(at, text)}",
+    "grep of times without dates": lambda at, text, n: (
+        f"pay-{n}.log:{at:%H:%M:%S}.123 [main] INFO {text}"
+    ),
+    "grep -n of times without dates": lambda at, text, n: (
+        f"pay-{n}.log:12:{at:%H:%M:%S},123 INFO {text}"
+    ),
     "a template of stern, in parentheses": lambda at, text, n: f"({PODS[n]}) {log4j(at, text)}",
     "a template of stern, in angles": lambda at, text, n: f"<{PODS[n]}> {log4j(at, text)}",
     "a name in brackets and a colon": lambda at, text, n: f"[{PODS[n]}]: {log4j(at, text)}",

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import yaml
 
 from agent.runtime.replay import replay as run_replay
 from agent.sources.lines.following.live_text import WATCHED_BYTES, LiveText
@@ -21,7 +22,7 @@ from tests.agent.sources.lines import test_forms_of_services as services
 from tests.agent.sources.lines.fields.test_record_dumps import XML
 from tests.agent.sources.lines.following.test_live_documents import Live
 from tests.agent.sources.lines.test_origins_of_stores import replicas
-from tests.agent.sources.lines.test_posted_forms import EVENTS, WANTED, lines, log4j, replay
+from tests.agent.sources.lines.test_posted_forms import EVENTS, WANTED, iso, lines, log4j, replay
 from tests.agent.sources.lines.whole_files.test_console_records import CONSOLES
 
 Found = tuple[list[tuple[int, str]], set[str]]
@@ -67,6 +68,13 @@ FOLLOWED = {
     "entities of a page": lines(log4j).replace("'", "&#39;"),
     "tags of a page": lines(lambda at, text: f"<p>{log4j(at, text)}</p>"),
     "carriage returns alone": lines(log4j).replace("\n", "\r") + "\r",
+    "a table that names its delimiter": "sep=;\nDate;Pod;Line\n"
+    + lines(lambda at, text: f"{at:%Y-%m-%d %H:%M:%S};pay-1;{log4j(at, text)}"),
+    "a table with names of its own": "ts,pod,msg\n"
+    + lines(lambda at, text: f'{at:%Y-%m-%d %H:%M:%S},pay-1,"{log4j(at, text)}"'),
+    "a list in YAML": yaml.safe_dump(
+        [{"Log_s": text, "TimeGenerated": iso(at)} for at, text in EVENTS]
+    ),
     **{f"console: {name}": text for name, (text, _) in CONSOLES.items()},
     **XML,
 }

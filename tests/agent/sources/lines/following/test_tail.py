@@ -147,10 +147,11 @@ def test_lines_become_signals_of_the_files_stream(bench: Bench) -> None:
     assert bench.source.health.read_bytes == len(lines(1, 2))
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-16-le"])
 def test_a_log_in_utf_16_is_counted_as_undecodable(
     bench: Bench, caplog: pytest.LogCaptureFixture, encoding: str
 ) -> None:
+    """The last is a piece of such a log, without its mark."""
     bench.append(("\ufeff" if encoding == "utf-16-be" else "").encode(encoding))
     bench.append(lines(1).decode().encode(encoding))
 
