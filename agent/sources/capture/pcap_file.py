@@ -45,6 +45,8 @@ _IF_TSRESOL = 9
 _NO_LINK = -1
 _PATIENCE_PACKETS = 16
 """Packets that may come before an earlier one: a recording waits without cost."""
+_INTERFACES_MAX = 10_000
+"""Of a section; packets of further ones are counted as of an unknown link type."""
 _PACKET_BYTES_MAX = 16 << 20
 """No capture has longer packets (libpcap's own limit is 256 KiB, of USB 128 MiB)."""
 
@@ -66,6 +68,10 @@ class CaptureInterface(NamedTuple):
 
     link_type: int
     unit_s: float
+
+
+_NO_INTERFACE = CaptureInterface(_NO_LINK, 0.0)
+"""Of a packet that names none; it has no time."""
 
 
 def signals(
@@ -216,7 +222,7 @@ def _pcapng(file: BinaryIO) -> Reads:
         elif (body := _body(file, order)) is None:
             return False
         elif kind == _INTERFACE:
-            interfaces.append(_interface(body, order))
+            _add_interface(interfaces, body, order)
         elif kind in {_ENHANCED, _SIMPLE} and interfaces:
             packet = _packet(kind, body, order, interfaces)
             if packet is not None:
@@ -248,9 +254,14 @@ def _body(file: BinaryIO, order: str) -> bytes | None:
     return body[:-4] if len(body) == size else None
 
 
+def _add_interface(interfaces: list[CaptureInterface], body: bytes, order: str) -> None:
+    if len(interfaces) < _INTERFACES_MAX:
+        interfaces.append(_interface(body, order))
+
+
 def _interface(body: bytes, order: str) -> CaptureInterface:
     if len(body) < 2:  # its packets are of a link that nobody knows
-        return CaptureInterface(_NO_LINK, 1e-6)
+        return _NO_INTERFACE
     link_type, unit_s, at = struct.unpack_from(f"{order}H", body)[0], 1e-6, 8
     while at + 4 <= len(body):
         code, size = struct.unpack_from(f"{order}HH", body, at)
@@ -269,8 +280,6 @@ def _packet(
     if len(body) < 20:
         return None
     number, high, low, size = struct.unpack_from(f"{order}IIII", body)
-    if number >= len(interfaces):
-        return None
-    interface = interfaces[number]
+    interface = interfaces[number] if number < len(interfaces) else _NO_INTERFACE
     at = ((high << 32) | low) * interface.unit_s
     return Packet(at, interface.link_type, body[20 : 20 + size])

@@ -7,6 +7,7 @@ import os
 import struct
 import subprocess
 import sys
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -259,6 +260,26 @@ def test_a_pipe_is_not_read_to_see_what_it_is(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(SourceError, match="found a pipe, which is read only once; wanted logs:"):
         is_capture(str(tmp_path / "pipe"))
+
+
+def test_interfaces_without_end_are_bounded_and_their_packets_counted(
+    tmp_path: Path, timed: list[Timed]
+) -> None:
+    """A gzip'ed file of 485 KB describes ten million, of 70 bytes each in memory."""
+    interface = block("<", 1, struct.pack("<HHI", ETHERNET, 0, 0))
+    data = ethernet(timed[0][1])
+    late = block("<", 6, struct.pack("<IIIII", 199_999, 0, 0, len(data), len(data)) + data)
+    path = write(tmp_path, pcapng(timed) + interface * 200_000 + late, "many.pcapng")
+    counts = Counter[str]()
+    tracemalloc.start()
+
+    found = _signals(path, counts)
+
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == _signals(write(tmp_path, pcapng(timed), "few.pcapng"), Counter())
+    assert counts == {"link_type": 1}
+    assert peak_bytes < 10 << 20
 
 
 @pytest.mark.parametrize("body", [b"", b"\1"])
