@@ -958,10 +958,13 @@ class TestRequestOfJoin:
     def times(self, samples: Iterable[Sample]) -> list[tuple[str, str | None]]:
         return [(each.ts[17:20], each.joined_ts and each.joined_ts[17:20]) for each in samples]
 
-    def test_it_is_recorded_where_the_log_shows_the_response(self, tracker: Tracker) -> None:
+    @pytest.mark.parametrize("sent_at", [10.0, 12.3])
+    def test_it_is_recorded_where_the_log_shows_the_response(
+        self, tracker: Tracker, sent_at: float
+    ) -> None:
         run(tracker, seen_by(WIRE), signal(SignalKind.JOIN, 13.0, LOG))
 
-        assert self.times(run(tracker, self.join(10.0, 13.2))) == [("13.", "10.")]
+        assert self.times(run(tracker, self.join(sent_at, 13.2))) == [("13.", f"{sent_at:.0f}.")]
 
     def test_it_is_no_news_where_the_log_shows_the_request(self, tracker: Tracker) -> None:
         run(tracker, seen_by(WIRE), signal(SignalKind.JOIN, 9.9, LOG))
