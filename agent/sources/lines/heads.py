@@ -4,6 +4,7 @@ import zlib
 from pathlib import Path
 
 from agent.errors import SourceError, reason_of
+from agent.sources.lines.whole_files.log_file import find_utf_16
 from agent.sources.lines.whole_files.recordings import open_unpacked
 
 HEAD_BYTES = 1 << 16
@@ -11,8 +12,8 @@ BROKER_LOG = (
     rb"\[Group(?:Coordinator|MetadataManager) |\[(?:Kafka|Broker)Serv|\.coordinator\.group\."
 )
 """A text that a broker prints."""
-STATISTICS = rb'"rebalance_cnt"|"cgrp": ?\{'
-"""A text of librdkafka's statistics."""
+STATISTICS = rb'"rebalance_cnt\\{0,7}"|"cgrp": ?\{'
+"""A text of librdkafka's statistics, also within a text whose quotes are escaped."""
 
 
 def read_head(path: str) -> bytes:
@@ -26,6 +27,8 @@ def read_head(path: str) -> bytes:
         raise SourceError(f"{path}: found a pipe, which is read only once; wanted SOURCE:{path}")
     try:
         with open_unpacked(Path(path)) as file:
-            return file.read(HEAD_BYTES)
+            head = file.read(HEAD_BYTES)
     except (OSError, EOFError, zlib.error) as error:
         raise SourceError(f"{path}: {reason_of(error)}") from error
+    encoding = find_utf_16(head)
+    return head if encoding is None else head.decode(encoding, "replace").encode()

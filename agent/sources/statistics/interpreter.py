@@ -130,8 +130,10 @@ class StatisticsInterpreter:
     """Of them, those that had to go because there were too many."""
     has_ended: bool = False
 
-    def take(self, line: bytes) -> list[Signal]:
+    def take(self, line: bytes, origin: str = "", host: str = "") -> list[Signal]:
         """Take one JSON object; producers and consumers without a group have no signals.
+
+        ``origin`` is the name of a stream within this one, ``host`` the part of it that names one.
 
         Raises:
             msgspec.DecodeError: it is none, or not librdkafka's.
@@ -144,11 +146,13 @@ class StatisticsInterpreter:
         if not group:
             self.without_group += 1
             return []
-        before = self.looks.pop(stats.name, None)
+        name = f"{origin}/{stats.name}" if origin else stats.name
+        before = self.looks.pop(name, None)
         if before is not None and stats.age < before.age:
             before = None  # another client of the same name
-        now = _observe(stats, stats.cgrp, self._member(stats, group), before)
-        self.looks[stats.name] = now
+        member = self._member(stats, group, name, host or self.host)
+        now = _observe(stats, stats.cgrp, member, before)
+        self.looks[name] = now
         if len(self.looks) > _CLIENT_LIMIT:
             self._forget(next(iter(self.looks)))
             self.evicted += 1
@@ -185,15 +189,15 @@ class StatisticsInterpreter:
         self.looks = msgspec.convert(state["looks"], dict[str, ClientObservation])
         self.last_at = state["last_at"]
 
-    def _member(self, stats: StatisticsObject, group: str) -> Member:
+    def _member(self, stats: StatisticsObject, group: str, name: str, host: str) -> Member:
         return Member(
             cluster=self.cluster,
             group=group,
             client_id=stats.client_id,
-            origin=f"{self.stream}#{stats.name}",
+            origin=f"{self.stream}#{name}",
             group_type=self.group_type.value,
             protocol_type="consumer" if self.group_type is StatsGroupType.CLASSIC else None,
-            host=self.host,
+            host=host,
             software="librdkafka",
         )
 

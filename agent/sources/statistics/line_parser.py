@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from agent.sources.statistics.interpreter import StatisticsInterpreter
+from agent.sources.statistics.printed_objects import find_statistics
 from metrics.model.signals import Signal
 
 LINE_LIMIT = 4 << 20
@@ -104,5 +105,15 @@ class StatsParser:
         try:
             return self.interpreter.take(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self.counts.unread += 1
-            return []
+            return self._take_printed(line)
+
+    def _take_printed(self, line: bytes) -> list[Signal]:
+        """Take the statistics that a program printed within a line."""
+        printed = find_statistics(line)
+        try:
+            if printed is not None:
+                return self.interpreter.take(printed.line, printed.origin, printed.host)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+        self.counts.unread += 1
+        return []

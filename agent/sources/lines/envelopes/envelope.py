@@ -79,6 +79,8 @@ _QUOTED_LINE = re.compile(
 """A whole line of an application as a value of a collector's logfmt."""
 _LIBRDKAFKA, _OF_CONSUMER = "[thrd:", "#consumer-"
 _CLIENT_BEHIND = re.compile(r"(?<![\w.#-])[\w.-]{1,255}#consumer-\d{1,9}\b")
+_STATISTICS = b'"rebalance_cnt"'
+"""A key of librdkafka's statistics, an object with a time and no message."""
 _URL, _ACTION = "|url: ", "|action:"
 # https://github.com/NLog/NLog.Web/blob/v5.3.0/examples/ASP.NET%20Core%206/nlog.config
 _BRACES = 6
@@ -335,7 +337,8 @@ def date_line(
             return reader.place_day(at, entry.at)
         if entry.at is not None:
             return entry.at
-    return None
+    found = decode(line.decode("utf-8", "replace").strip()) if _STATISTICS in line else None
+    return None if found is None else unwrapper.find_time(found, arrival_at)
 
 
 def _find_part(value: Any) -> Any:

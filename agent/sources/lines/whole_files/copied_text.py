@@ -253,7 +253,7 @@ def _replace_percents(data: bytes) -> bytes:
 
 
 def _is_quoted_printable(data: bytes) -> bool:
-    is_cut = b"=3D" in data and len(_SOFT_BREAK.findall(data)) >= _LEAST_BREAKS
+    is_cut = len(_SOFT_BREAK.findall(data)) >= _LEAST_BREAKS
     return is_cut and _QUOTED_PRINTABLE.search(data) is not None
 
 
