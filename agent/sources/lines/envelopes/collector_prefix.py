@@ -312,7 +312,7 @@ _PATTERNS = {
     ),
     "pdsh, clush, turbo, nx, lerna, pnpm and templates of stern: a name before the time": (
         rf"(?!{_LEVEL}\W|\d+\W){_THREAD}",
-        r"(?P<name>@?[A-Za-z\d][\w./-]{0,252}(?: [a-z][\w:-]{0,32}|:\w{1,32})?)(?:: |\t)",
+        r"(?P<name>@?[A-Za-z\d][\w./-]{0,252}(?: [a-z][\w:-]{0,32}|:\w{1,32})?)(?::\s{1,4}|\t)",
         _STAMP,
     ),
     "parallel-ssh: an address before the time": (

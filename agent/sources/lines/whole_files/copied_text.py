@@ -14,13 +14,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import unescape
 
+_HEADER_NAME = rb"(?=[a-z\d.]{1,128}-)[a-z\d.-]{3,253}(?:(?<=\d)|(?<=-[a-z\d]{5}))"
 _TAIL_HEADER = re.compile(
     rb"(?m)^(?:==> (?P<file>[\w./-]{1,255}\.(?:log|out|txt|err|json)) <=="
-    rb"|(?P<rule>[=#*-]{3,32}) ?(?:pods?/)?(?P<pod>(?=[a-z\d.]{1,128}-)[a-z\d.-]{3,253})"
-    rb"(?:(?<=\d)|(?<=-[a-z\d]{5})) ?(?P=rule)?)\r?$"
+    rb"|(?P<rule>[=#*-]{3,32}) ?(?:pods?/)?(?P<pod>" + _HEADER_NAME + rb") ?(?P=rule)?"
+    rb"|>{3,8} ?(?:pods?/)?(?P<angle>" + _HEADER_NAME + rb") ?<{3,8}"
+    rb"|(?P<ansible>[\w.-]{1,253}) \| (?:CHANGED|SUCCESS|FAILED) \| rc=\d{1,3} >>"
+    rb"|\[\d{1,5}\] \d\d:\d\d:\d\d \[(?:SUCCESS|FAILURE)\] (?P<pssh>[\w.@-]{1,253}))\r?$"
 )
-"""Header of `tail -f`, or of a loop over pods: ``=== pay-7d9f8b6c5-x7k2p ===``."""
-_HEADER_MARKS = (b"==> ", b"===", b"---", b"###", b"***")
+"""Header of `tail -f`, of a loop over pods (``=== pay-7d9f8b6c5-x7k2p ===``), Ansible's, pssh's."""
+_HEADER_MARKS = (
+    b"==> ",
+    b"===",
+    b"---",
+    b"###",
+    b"***",
+    b">>>",
+    b" >>",
+    b"[SUCCESS] ",
+    b"[FAILURE] ",
+)
 _ENTITY = re.compile(rb"&(?:#39|#x27|quot|apos|gt|lt);")
 _BREAK = re.compile(rb"<br ?/?>\r?\n?", re.IGNORECASE)
 _TAG = re.compile(
@@ -128,7 +141,10 @@ def name_by_header(lines: Sequence[bytes], name: bytes) -> tuple[bytes, bytes]:
 
 def _name_stream(header: re.Match[bytes]) -> bytes:
     """Return the name in a header as grep or compose writes it before a line."""
-    return header["pod"] + b" | " if header["file"] is None else header["file"] + b":"
+    if header["file"] is not None:
+        return header["file"] + b":"
+    names = (header[name] for name in ("pod", "angle", "ansible", "pssh"))
+    return next((name + b" | " for name in names if name is not None), b"")
 
 
 def is_ended_by_returns(data: bytes) -> bool:

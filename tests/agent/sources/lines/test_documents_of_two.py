@@ -98,6 +98,9 @@ OF_TWO: dict[str, Callable[[Rows], str]] = {
     "a loop over pods": loop("=== {} ==="),
     "a loop over pods, with a rule": loop("----- pod/{} -----"),
     "a loop over pods, without an end": loop("### {}"),
+    "a loop over pods, in angles": loop(">>> {} <<<"),
+    "Ansible's hosts": loop("{} | CHANGED | rc=0 >>"),
+    "pssh's hosts": loop("[1] 13:20:05 [SUCCESS] {}"),
     "az -o yaml": as_yaml,
     "aws --output yaml": as_yaml_of_aws,
 }

@@ -135,6 +135,7 @@ OF_TWO: dict[str, Form] = {
     "an epoch, of compose": lambda at, text, n: f"{at.timestamp():.6f} pay-{n}  | {text}",
     "Jenkins' time and branch": lambda at, text, n: f"[{iso(at)}] [pay-{n}] {log4j(at, text)}",
     "Jenkins' clock and branch": lambda at, text, n: f"{at:%H:%M:%S}  [pay-{n}] {log4j(at, text)}",
+    "dsh": lambda at, text, n: f"host{n}:  {log4j(at, text)}",
     "addresses of parallel-ssh": lambda at, text, n: f"10.0.0.1{n}: {log4j(at, text)}",
     "Capistrano": lambda at, text, n: f" ** [out :: host-{n}] {log4j(at, text)}",
     "Fabric": lambda at, text, n: f"[host-{n}] out: {log4j(at, text)}",
