@@ -215,7 +215,7 @@ def find_incidents(
     for ref, history in histories.items():
         history.end_silently(now)
         drafts[ref] += history.drafts
-    for ref, refused in find_refusals(records, attributes, now).items():
+    for ref, refused in find_refusals(records, attributes, rebalances, now).items():
         for draft in refused:
             _absorb_rejoins(draft, drafts[ref])
         drafts[ref] += refused

@@ -32,6 +32,7 @@ from aggregation.incidents.error_names import name_error
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
 from aggregation.rebalances.failures import AGAIN_S
 from aggregation.rebalances.grouping import GroupRef
+from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.segments import MemberRef, is_unexplained, member_of, segments
 from metrics.model.sample import Outcome, Sample, SampleKind, Scope, parse_time
 from metrics.model.signals import streams_thread
@@ -97,15 +98,21 @@ class _JoinHistory(NamedTuple):
 
 
 def find_refusals(
-    records: Sequence[Sample], attributes: Mapping[tuple[str, str], Attributes], now: float
+    records: Sequence[Sample],
+    attributes: Mapping[tuple[str, str], Attributes],
+    rebalances: Iterable[ExplainedRebalance],
+    now: float,
 ) -> dict[GroupRef, list[Draft]]:
-    """Return the incidents of members that could not join, by group; ``now`` is Unix seconds."""
+    """Return the incidents of members that could not join, by group; ``now`` is Unix seconds.
+
+    Time that is part of one of the ``rebalances`` is no cost of theirs.
+    """
     members: dict[GroupRef, dict[tuple[str, ...], _JoinHistory]] = defaultdict(
         lambda: defaultdict(lambda: _JoinHistory([], [], {}, []))
     )
     refused = [record for record in records if _is_refusal(record)]
     ends = {r.episode for r in refused if r.kind is SampleKind.TRANSITION} - {None}
-    seconds = _measure_refused(records, ends)
+    seconds = _measure_refused(records, ends, rebalances)
     found: dict[GroupRef, list[Refusal]] = defaultdict(list)
     for record in refused:
         at = parse_time(record.ts)
@@ -226,15 +233,27 @@ def _is_other_view(first: Refusal, second: Refusal) -> bool:
 
 
 def _measure_refused(
-    records: Sequence[Sample], refused: Collection[str | None]
+    records: Sequence[Sample],
+    refused: Collection[str | None],
+    rebalances: Iterable[ExplainedRebalance],
 ) -> dict[str, float]:
     """Return the seconds of each ``refused`` episode that are part of no rebalance."""
+    shared = {
+        (segment.member.key, segment.started_at)
+        for each in (rebalances if refused else ())
+        for segment in each.round.segments
+        if segment.is_refused
+    }
     chains: dict[str, list[Sample]] = defaultdict(list)
     for record in records if refused else ():
         if record.episode is not None and record.episode in refused:
             chains[record.episode].append(record)
     return {
-        episode: sum(s.ended_at - s.started_at for s in segments(chain, 0.0) if s.is_refused)
+        episode: sum(
+            s.ended_at - s.started_at
+            for s in segments(chain, 0.0)
+            if s.is_refused and (s.member.key, s.started_at) not in shared
+        )
         for episode, chain in chains.items()
     }
 

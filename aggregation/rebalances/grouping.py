@@ -263,7 +263,7 @@ def _rebalances_of(records: list[Sample], now: float) -> list[RebalanceSegments]
     """Return the rebalances of a group as long as it had one type: that of its latest record."""
     latest = max(records, key=lambda record: (record.group_type != "classic", record.ts))
     ref = GroupRef(latest.cluster, latest.group)
-    cut = _name([s for s in segments(records, now) if not (_is_pending(s) or s.is_refused)])
+    cut = _name(_drop_refused([s for s in segments(records, now) if not _is_pending(s)]))
     collect = _join if latest.group_type == "classic" else _follow
     return [
         RebalanceSegments(
@@ -294,6 +294,31 @@ def _name(cut: list[Segment]) -> list[Segment]:
         else replace(segment, member=name)
         for segment in cut
     ]
+
+
+def _drop_refused(cut: list[Segment]) -> list[Segment]:
+    """Return the segments without refused joins: nobody else has to rebalance for them.
+
+    A member that was asked to rejoin takes part in a rebalance that another one began. If nobody
+    else is seen to do so, its failed join is the only evidence of that rebalance.
+    """
+    if not any(segment.is_refused for segment in cut):
+        return cut
+    rounds = [s for s in cut if s.is_round and not s.is_refused and s.scope is Scope.CONSUMER]
+    return [s for s in cut if not s.is_refused or (_was_asked(s) and not _meets(s, rounds))]
+
+
+def _was_asked(segment: Segment) -> bool:
+    is_asked = segment.steps[:1] and segment.steps[0].code is RebalanceStatus.COORDINATOR_REQUESTED
+    return bool(is_asked) and bool(segment.generations)
+
+
+def _meets(segment: Segment, others: Iterable[Segment]) -> bool:
+    """Check for another segment within its time."""
+    return any(
+        each.started_at <= segment.ended_at and segment.started_at <= each.ended_at
+        for each in others
+    )
 
 
 def _is_pending(segment: Segment) -> bool:

@@ -1405,6 +1405,24 @@ class TestKinds:
         assert changed.cost.member_seconds == pytest.approx(0.9)
         assert failed.cost.member_seconds == pytest.approx(0.4)
 
+    def test_rebalance_whose_only_participant_fails_has_its_incident(self) -> None:
+        """B has ended; A, which is asked to rejoin, cannot assign the topics that have grown."""
+        words = "rebalance failed due to 'Existing internal topic has invalid partitions'"
+        found = analyze(
+            records(
+                *round_of(1, 0.0, A, B),
+                reads(1.0, A, "t-0"),
+                reads(1.0, B, "t-1"),
+                raised(1, 106.0, A),
+                signal(SignalKind.JOIN, 106.1, A),
+                signal(SignalKind.FAIL, 106.5, A, generation=2, reason=words),
+                left(107.0, A, "the consumer unsubscribed from all topics"),
+            )
+        ).incidents[1:]
+
+        assert (K.SESSION_EXPIRED, ["b"]) in kinds(found)
+        assert (K.JOIN_FAILED, ["a"]) in kinds(found)
+
     def test_join_whose_follow_up_round_fails(self) -> None:
         """The others give partitions up for d, which is frozen; then their leader's topics fail."""
         a, b, d = (
