@@ -85,7 +85,8 @@ _PATTERNS = {
     "the same behind the time of a build server or of ts": (
         rf"\[?(?P<time>(?:{_ANY_DAY}[ T])?\d\d?:\d\d:\d\d(?:[.,]\d{{1,9}})?Z?(?: [AP]M)?",
         rf"|\d{{10}}\.\d{{1,9}})\]?{_STEP}(?!{_LEVEL}\W){_THREAD}",
-        rf"(?P<name>[A-Za-z][\w.@-]{{0,251}}\d)(?:\s{{2,64}}\| |\s{{0,64}} \| {_AHEAD})",
+        rf"(?P<name>[A-Za-z][\w.@-]{{0,251}}\d)(?:(?<!-C-\d)  \| (?!{_LEVEL}\s{{1,8}}\|)",
+        rf"|\s{{0,64}} \| {_AHEAD})",  # of names with one length; else a thread may be padded
     ),
     "stern and k9s, with a time, with its namespace or without": (
         rf"(?:(?P<time>{_ISO}) )?(?:[a-z\d-]{{1,63}} )?(?P<pod>{_POD})(?: \u203a)? ",

@@ -267,6 +267,24 @@ def test_form_is_read_with_its_times(form: str, tmp_path: Path) -> None:
     assert replay(OF_ONE[form], tmp_path)[0] == WANTED
 
 
+@pytest.mark.parametrize("width", [0, 8, 20])
+@pytest.mark.parametrize("behind", ["INFO | ", "", "INFO  x - "])
+def test_thread_between_a_time_and_a_bar_is_no_stream(
+    width: int, behind: str, tmp_path: Path
+) -> None:
+    """The threads of one client print its lines in turns."""
+    text = lines(
+        lambda at, text: (
+            f"{at:%Y-%m-%d %H:%M:%S} {f'pay-0-C-{at.second % 2}':{width}} | {behind}{text}"
+        )
+    )
+
+    moves, hosts = replay(text, tmp_path)
+
+    assert moves == WANTED
+    assert not any(host.startswith("pay") for host in hosts)
+
+
 @pytest.mark.parametrize("name", ["{:4}  ", "INFO ", "{:4}"])
 def test_number_or_level_before_a_bar_is_no_stream(name: str, tmp_path: Path) -> None:
     """bat prints the numbers of lines so."""
