@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from agent.errors import RecordsError, reason_of
+from agent.record_bounds import clip_record
+from metrics.model.names import clip_name
 from metrics.model.sample import (
     RECORD_MAX_BYTES,
     Sample,
@@ -130,9 +132,9 @@ def _take(lines: Iterable[bytes], group: str, found: Found, place: str) -> None:
             found.malformed += 1
             found.first_malformed = found.first_malformed or f"{place}, line {number}: {error}"
             continue
-        found.groups.add(record.group)
+        found.groups.add(clip_name(record.group))
         if record.group == group or record.kind is SampleKind.AGENT:
-            found.records.append(record)
+            found.records.append(clip_record(record)[0])
 
 
 def _from_tables(path: Path, group: str) -> Found:
@@ -153,7 +155,7 @@ def _from_tables(path: Path, group: str) -> Found:
         raise RecordsError(f"{path}: {reason}") from error
     for row in rows:
         try:
-            found.records.append(_from_row(row))
+            found.records.append(clip_record(_from_row(row))[0])
         except ValueError:  # msgspec's ValidationError, too
             found.malformed += 1
     return found

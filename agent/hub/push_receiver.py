@@ -29,8 +29,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from agent.hub.record_bounds import clip_record
 from agent.outputs.hub_push.push import MAX_BYTES, PATH
+from agent.record_bounds import clip_record
 from agent.request_bodies import BodyError, RequestBodies
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.position import decode_position, note_unusable

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from agent.cli import main
 from agent.client.record_files import read_records
+from metrics.model.names import NAME_MAX_CHARS
 from metrics.model.sample import decode, encode
 from tests.aggregation.rebalances.test_rebalances import (
     NEW,
@@ -399,6 +400,27 @@ def test_of_a_line_without_end_a_part_is_held(tmp_path: Path) -> None:
 
     assert (len(found.records), found.malformed) == (LINES.count(b"\n"), 1)
     assert found.first_malformed.startswith(f"{path}, line 1: ")
+    assert peak < 16 << 20
+
+
+def test_long_texts_of_records_are_clipped(tmp_path: Path) -> None:
+    """A packed file of 3 MB held 2,000 reasons of a MiB, and took gigabytes."""
+    path = tmp_path / "1.jsonl.gz"
+    known = json.loads(LINES.splitlines()[0])
+    with gzip.open(path, "wb", 1) as file:
+        for number in range(64):
+            long = {"reason": "r" * 500_000, "group": "g" * 500_000} if number % 2 else {}
+            record = {**known, "id": f"{number:032x}", "client_id": "c" * 500_000, **long}
+            file.write(json.dumps(record).encode() + b"\n")
+
+    tracemalloc.start()
+    found = read_records(str(path), "g")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert len(found.records) == 32
+    assert {len(each.client_id or "") for each in found.records} == {NAME_MAX_CHARS}
+    assert {len(each) for each in found.groups} == {1, NAME_MAX_CHARS}
     assert peak < 16 << 20
 
 

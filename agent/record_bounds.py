@@ -1,4 +1,4 @@
-"""Bounds of a received record's texts: an agent may be hostile, or of a version without them."""
+"""Bounds of a record's texts: an agent may be hostile, or of a version without them."""
 
 import msgspec
 
