@@ -12,6 +12,7 @@ import click
 
 from agent.cli.spark_exit import spark_exit
 from agent.cli.spark_jars import find_jars, jar_options
+from agent.errors import reason_of
 
 if TYPE_CHECKING:
     from aggregation.spark.ingest.job import IngestSource
@@ -142,8 +143,12 @@ def _sources(places: Sequence[str], properties: Path | None) -> list["IngestSour
 
 def _properties(path: Path) -> dict[str, str]:
     """Read a Java properties file: NAME=VALUE, ``#`` begins a comment."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{path}: cannot be read: {reason_of(error)}") from error
     pairs = {}
-    for number, line in enumerate(path.read_text().splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         name, equals, value = line.strip().partition("=")
         if not name or name.startswith("#"):
             continue

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
+from click.testing import CliRunner
 
+from agent.cli import main
 from metrics.model.sample import SampleKind
 from tests.aggregation.spark.conftest import QUICK_JVM
 from tests.aggregation.spark.histories import chunks, fleet, write_spool
@@ -183,3 +185,21 @@ def test_importing_the_commands_imports_no_spark() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"a=b\n\xff\n", "cannot be read: 'utf-8' codec"), (b"a=b\nc\n", ":2: found 'c', wanted")],
+)
+def test_properties_that_are_none_are_a_sentence(
+    content: bytes, reason: str, tmp_path: Path
+) -> None:
+    """A file of other bytes, such as a key store, was a traceback."""
+    (properties := tmp_path / "client.properties").write_bytes(content)
+    command = ["ingest", "--from", "kafka://127.0.0.1:1/t", "--tables", str(tmp_path / "tables")]
+
+    result = CliRunner().invoke(main, [*command, "--once", "--kafka-properties", str(properties)])
+
+    assert result.exit_code == 2
+    assert f"{properties}" in result.stderr
+    assert reason in result.stderr
