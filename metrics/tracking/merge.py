@@ -196,6 +196,8 @@ class SourceMerger:
         if signal.kind not in NEUTRAL_KINDS:
             track.confirm(signal.at)
             track.left_at, track.removed_at, track.is_muted = None, None, signal.is_muted
+        elif signal.joins:  # a further round of the rebalance that its status is of
+            track.confirm(signal.at)
         self._instances.set_reporter(consumer, signal.at)
         self._durations.touch(track.group_key)
         return out + self._transitions.apply(consumer, signal)

@@ -162,7 +162,7 @@ class WireMember:
     def report_cause(
         self, status: RebalanceStatus, at: float, reason: str | None, layer: FollowUp | None = None
     ) -> list[Signal]:
-        """Return a cause; a repetition in the same rebalance only confirms it."""
+        """Return a cause; a repetition in the same rebalance is a sign of life alone."""
         if status in self.reported_causes:
             return self.report_alive(at)
         self.reported_causes |= {status}

@@ -439,6 +439,14 @@ class TestStale:
 
         assert codes(tracker.advance(10.0 + STALE_S)) == [None]
 
+    def test_further_join_confirms_the_status(self, tracker: Tracker) -> None:
+        """One round follows another: the wire reports the cause of the first round alone."""
+        member = replace(C1, max_poll_interval_s=8.0)
+        run(tracker, raised(1, 10.0, member), replace(seen(24.0, member), joins=True))
+
+        assert tracker.advance(39.0) == []
+        assert [each.kind for each in tracker.advance(41.0)] == [SampleKind.LOST]
+
     def test_lost_belongs_to_its_episode(self, tracker: Tracker) -> None:
         samples = [*tracker.apply(raised(1, 10.0)), *tracker.advance(1e4)]
 
