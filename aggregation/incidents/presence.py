@@ -145,12 +145,12 @@ class Presence:
             )
             for segment in rebalance.round.consumers
             if segment.is_round
-            and shows_errors_alone(segment)
             and segment.member.key not in gone  # its own return
             and (
-                not self.is_known(segment.member.key)
+                shows_errors_alone(segment) and not self.is_known(segment.member.key)
                 if among is None
-                else segment.member.key in among or self._has_new_id(segment)
+                else not segment.steps
+                and (segment.member.key in among or self._has_new_id(segment))
             )
         ]
 

@@ -2304,6 +2304,21 @@ class TestInVain:
 
         assert kinds([found]) == [(K.MEMBER_JOINED, ["d"])]
 
+    def test_member_whose_rejoin_met_an_error_has_not_restarted(self) -> None:
+        """The coordinator gave it another id meanwhile (2.6.3, by its log)."""
+        before, after = (replace(A, member_id=f"a-{number}") for number in (1, 2))
+
+        (found,) = analyze(
+            records(
+                *round_of(1, 0.0, before),
+                raised(9, 100.0, before, reason="NotCoordinatorException"),
+                signal(SignalKind.JOIN, 100.1, before),
+                signal(SignalKind.SYNC, 106.0, after, generation=3),
+            )
+        ).incidents[1:]
+
+        assert found.kind is not K.RESTART
+
     def test_dead_member_that_a_round_waits_for_was_silent_for_its_session(self) -> None:
         """It died at the start of the round; the others join twice for that round."""
         start = [reads(1.0, each, f"t-{n}") for n, each in enumerate((A, B, C))]
