@@ -41,7 +41,8 @@ from aggregation.rebalances.rebalances import RETURN_S, ExplainedRebalance
 from aggregation.rebalances.root_cause import (
     EFFECT_SLACK_S,
     Certainty,
-    joined_after_effects,
+    find_first_request,
+    joined_after,
     may_have_waited,
 )
 from aggregation.rebalances.segments import MemberRef, is_inferred_leave
@@ -379,7 +380,8 @@ class GroupHistory:
             is_known = bool(self.members.present or self.members.away)
             new = self.members.infer_joins(rebalance, None) if is_known else []
             if rebalance.absent:  # their end can be the root
-                new = [cause for cause in new if not _joined_late(cause.member, rebalance)]
+                in_time = _list_in_time(rebalance)
+                new = [cause for cause in new if cause.member in in_time]
             causes = sorted([*new, *causes], key=lambda cause: cause.at)
         return causes if any(cause.at <= until for cause in causes[:1]) else []
 
@@ -707,9 +709,10 @@ def _is_inferred_join(cause: Cause) -> bool:
     return cause.kind is IncidentKind.MEMBER_JOINED and cause.certainty is Certainty.INFERRED
 
 
-def _joined_late(member: MemberRef, rebalance: ExplainedRebalance) -> bool:
-    own = [segment for segment in rebalance.round.consumers if segment.member == member]
-    return all(joined_after_effects(segment, rebalance.round) for segment in own)
+def _list_in_time(rebalance: ExplainedRebalance) -> set[MemberRef]:
+    """Return the members whose join can have begun a rebalance: before others were asked to."""
+    asked_at = find_first_request(rebalance.round)
+    return {each.member for each in rebalance.round.consumers if not joined_after(each, asked_at)}
 
 
 def _find_sources(rebalance: ExplainedRebalance) -> set[str]:

@@ -305,7 +305,13 @@ def _drop_refused(cut: list[Segment]) -> list[Segment]:
     if not any(segment.is_refused for segment in cut):
         return cut
     rounds = [s for s in cut if s.is_round and not s.is_refused and s.scope is Scope.CONSUMER]
-    return [s for s in cut if not s.is_refused or (_was_asked(s) and not _meets(s, rounds))]
+    starts = [segment.started_at for segment in rounds]  # in order, as `segments` returns them
+    ends = [*accumulate((segment.ended_at for segment in rounds), max)]
+    return [
+        each
+        for each in cut
+        if not each.is_refused or (_was_asked(each) and not _meets(each, starts, ends))
+    ]
 
 
 def _was_asked(segment: Segment) -> bool:
@@ -313,12 +319,10 @@ def _was_asked(segment: Segment) -> bool:
     return bool(is_asked) and bool(segment.generations)
 
 
-def _meets(segment: Segment, others: Iterable[Segment]) -> bool:
-    """Check for another segment within its time."""
-    return any(
-        each.started_at <= segment.ended_at and segment.started_at <= each.ended_at
-        for each in others
-    )
+def _meets(segment: Segment, starts: Sequence[float], ends: Sequence[float]) -> bool:
+    """Check for a round within a segment's time; ``ends`` are the latest ends up to each round."""
+    index = bisect_right(starts, segment.ended_at)
+    return index > 0 and ends[index - 1] >= segment.started_at
 
 
 def _is_pending(segment: Segment) -> bool:

@@ -169,7 +169,8 @@ def infer_root_cause(
     rounds = (s for s in round_.consumers if not s.is_exit and s.member not in with_steps)
     joined = {segment.member: segment for segment in rounds}
     if absent:  # their end can have begun it
-        joined = {m: s for m, s in joined.items() if not joined_after_effects(s, round_)}
+        asked_at = find_first_request(round_)
+        joined = {m: s for m, s in joined.items() if not joined_after(s, asked_at)}
     new = [member for member in joined if member.key not in before] if is_next else []
     if unsynced and not new:
         return _infer_join(round_, unsynced[0].member, RebalanceStatus.NEW_MEMBER)
@@ -196,16 +197,20 @@ def shows_errors_alone(segment: Segment) -> bool:
     return all(step.code is RebalanceStatus.RETRY_ON_ERROR for step in segment.steps)
 
 
-def joined_after_effects(segment: Segment, round_: RebalanceSegments) -> bool:
-    """Check that a member sent its first join after others were asked to: it did not begin it."""
+def find_first_request(round_: RebalanceSegments) -> float:
+    """Return when the first member was asked to rejoin (Unix seconds); infinity: none was."""
     asked = (
         step.at
-        for piece in round_.consumers
-        for step in piece.steps
+        for segment in round_.consumers
+        for step in segment.steps
         if step.code is RebalanceStatus.COORDINATOR_REQUESTED
     )
-    first_at = min(asked, default=float("inf"))
-    return bool(segment.joins) and segment.joins[0] > first_at + EFFECT_SLACK_S
+    return min(asked, default=float("inf"))
+
+
+def joined_after(segment: Segment, asked_at: float) -> bool:
+    """Check that a member sent its first join after others were asked to: it did not begin it."""
+    return bool(segment.joins) and segment.joins[0] > asked_at + EFFECT_SLACK_S
 
 
 def may_have_waited(round_: RebalanceSegments) -> bool:
