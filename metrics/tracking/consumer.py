@@ -27,7 +27,8 @@ from metrics.tracking.status_track import Provenance, Track
 NONE = RebalanceStatus.NONE
 
 NEUTRAL_KINDS = {SignalKind.SEEN, SignalKind.NOTE, SignalKind.REFUSE}
-"""Kinds without effect on the status: they begin, confirm and end nothing, and are never late."""
+"""Kinds without effect on the status: they begin and end nothing, and are never late. They confirm
+nothing either, unless the member sends a join with them."""
 PENDING_MAX = 100
 """Signals of one member that wait; one more applies them all."""
 _VIEWS = 4
