@@ -57,7 +57,7 @@ def prepare_records(
     is Unix seconds, by default the latest of these times. ``clocks`` are steps of clocks that older
     records have shown. ``silences`` are those of agents; by default the records show them.
     """
-    aligned = align_agents(records)
+    aligned = align_agents(sorted(records, key=_place_of))
     in_order = sorted(aligned.records, key=_place_of)
     unified = unify_identities(in_order)
     silences = read_silences(unified) if silences is None else silences
