@@ -18,6 +18,7 @@ _NAMES = (
     "member_id",
     "group_instance_id",
     "host",
+    "log_file",
     "status",
     "episode",
     "source",

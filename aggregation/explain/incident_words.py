@@ -10,6 +10,7 @@ from textwrap import shorten
 from typing import Any, TypeVar
 
 from aggregation.incidents.answers import IncidentAnswer, MemberAnswer, WaitAnswer
+from aggregation.incidents.member_names import NAMELESS
 from metrics.model.sample import parse_time
 from metrics.model.signals import streams_thread
 
@@ -344,8 +345,6 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-_NAMELESS = "a member without a name"
-"""Logs of some clients contain no client id."""
 _ID_CHARS = 8
 """A member id is shown with this many characters after the client id, if they are distinct."""
 
@@ -365,12 +364,12 @@ def _distinct_names(members: Sequence[MemberAnswer]) -> list[str]:
     """
     by_client: dict[str, dict[MemberAnswer, None]] = {}
     for member in members:
-        by_client.setdefault(member.client_id, {})[member] = None
-    named = {
-        member: name
-        for alike in by_client.values()
-        for member, name in zip(alike, _name_apart([*alike]), strict=True)
-    } | _name_instances(members)
+        if not _has_own_name(member):
+            by_client.setdefault(member.client_id, {})[member] = None
+    named = {member: member.name for member in members}
+    for alike in by_client.values():
+        named |= zip(alike, _name_apart([*alike]), strict=True)
+    named |= _name_instances(members)
     return list(dict.fromkeys(named[member] for member in members))
 
 
@@ -388,16 +387,22 @@ def _name_instances(threads: Iterable[_Of]) -> dict[_Of, str]:
     named: dict[_Of, str] = {}
     for (instance, host), own in found.items():
         count = len(set(own.values()))
-        where = f"{host}, " if hosts[instance] > 1 else ""
+        is_shared = hosts[instance] > 1 or any(map(_has_own_name, own))
+        where = f"{host}, " if is_shared else ""
         if count > 1:
             named |= dict.fromkeys(own, f"{instance} ({where}{count} threads)")
     return named
 
 
+def _has_own_name(member: _Of) -> bool:
+    """Check for a name that tells the member from others of its group that have its client id."""
+    return member.name not in {"", member.client_id}
+
+
 def _name_apart(alike: Sequence[MemberAnswer]) -> list[str]:
     """Return for each member the shared client id and the shortest text that distinguishes it."""
     if len(alike) == 1:
-        return [alike[0].client_id or _NAMELESS]
+        return [alike[0].client_id or NAMELESS]
     rows = [_marks(member) for member in alike]
     columns = [
         number
@@ -413,7 +418,7 @@ def _name_apart(alike: Sequence[MemberAnswer]) -> list[str]:
 def _name(member: MemberAnswer, apart: Sequence[str]) -> str:
     """Return the client id with the first text that distinguishes the member, if there is one."""
     own = next(filter(None, apart), "") or member.group_instance_id or member.host
-    name = member.client_id or _NAMELESS
+    name = member.client_id or NAMELESS
     return f"{name} ({own})" if own else name
 
 
@@ -443,7 +448,9 @@ def waiting(waits: Sequence[WaitAnswer], members: Sequence[MemberAnswer] = ()) -
 
 
 def _waited(wait: WaitAnswer, alike: Counter[str]) -> str:
-    """Return the client id, or the member id if several members have the client id."""
+    """Return the name, or the member id if several members have the client id."""
+    if _has_own_name(wait):
+        return wait.name
     is_clear = alike[wait.client_id] == 1
     return wait.client_id if is_clear else wait.member_id or wait.client_id
 

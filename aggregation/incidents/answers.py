@@ -20,6 +20,8 @@ class MemberAnswer:
     member_id: str | None
     group_instance_id: str | None
     host: str
+    name: str = ""
+    """As people read it: see `member_names`. Empty in records of earlier releases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,8 @@ class WaitAnswer:
     joined_at: str | None
     certainty: str
     """`inferred`: it is one of the members with this value, and no source shows the right one."""
+    name: str = ""
+    """As that of a `MemberAnswer`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,8 @@ class DepartureAnswer:
     how: str
     at: str
     returned_at: str | None
+    name: str = ""
+    """As that of a `MemberAnswer`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +124,7 @@ class IncidentAnswer:
 
 def answer_of(incident: Incident, declined: Collection[str] = frozenset()) -> IncidentAnswer:
     """Return an incident as data; ``declined`` as for `recommend`."""
-    ids, status = incident.member_ids, incident.kind.status
+    status = incident.kind.status
     return IncidentAnswer(
         id=incident.id,
         group=incident.ref.group,
@@ -129,16 +135,16 @@ def answer_of(incident: Incident, declined: Collection[str] = frozenset()) -> In
         started_at=format_time(incident.started_at),
         ended_at=None if incident.ended_at is None else format_time(incident.ended_at),
         ongoing=incident.is_ongoing,
-        members=tuple(_member(each, ids) for each in incident.members),
+        members=tuple(_member(each, incident) for each in incident.members),
         reason=incident.reason,
         detail=incident.detail,
         rebalances=tuple(_rebalance(each) for each in incident.rebalances),
-        waiting_for=tuple(_wait(each, ids) for each in incident.waiting_for),
-        departures=tuple(_departure(each) for each in incident.departures),
-        members_out=tuple(_member(each, ids) for each in incident.members_out),
+        waiting_for=tuple(_wait(each, incident) for each in incident.waiting_for),
+        departures=tuple(_departure(each, incident) for each in incident.departures),
+        members_out=tuple(_member(each, incident) for each in incident.members_out),
         also=tuple(
             RelatedCauseAnswer(
-                kind=each.kind.value, members=tuple(_member(m, ids) for m in each.members)
+                kind=each.kind.value, members=tuple(_member(m, incident) for m in each.members)
             )
             for each in incident.also
         ),
@@ -151,12 +157,13 @@ def answer_of(incident: Incident, declined: Collection[str] = frozenset()) -> In
     )
 
 
-def _member(member: MemberRef, ids: dict[MemberRef, str]) -> MemberAnswer:
+def _member(member: MemberRef, incident: Incident) -> MemberAnswer:
     return MemberAnswer(
         client_id=member.client_id,
-        member_id=ids.get(member),
+        member_id=incident.member_ids.get(member),
         group_instance_id=member.group_instance_id,
         host=member.host,
+        name=incident.name_of(member),
     )
 
 
@@ -171,24 +178,26 @@ def _rebalance(span: RebalanceSpan) -> RebalanceAnswer:
     )
 
 
-def _wait(wait: Wait, ids: dict[MemberRef, str]) -> WaitAnswer:
+def _wait(wait: Wait, incident: Incident) -> WaitAnswer:
     return WaitAnswer(
         client_id=wait.member.client_id,
-        member_id=wait.member_id or ids.get(wait.member),
+        member_id=wait.member_id or incident.member_ids.get(wait.member),
         host=wait.member.host,
         seconds=round(wait.seconds, 6),
         joined_at=None if wait.joined_at is None else format_time(wait.joined_at),
         certainty=wait.certainty.value,
+        name=incident.name_of(wait.member),
     )
 
 
-def _departure(departure: MemberDeparture) -> DepartureAnswer:
+def _departure(departure: MemberDeparture, incident: Incident) -> DepartureAnswer:
     back = departure.returned_at
     return DepartureAnswer(
         client_id=departure.member.client_id,
         how=departure.how.value,
         at=format_time(departure.at),
         returned_at=None if back is None else format_time(back),
+        name=incident.name_of(departure.member),
     )
 
 

@@ -610,13 +610,19 @@ class GroupHistory:
         if is_young and not list_releases(gone):
             return
         is_shared = names.get(gone.client_id, 0) - (gone.key in self.members.present) > 1
+        since = self.members.present_since.get(gone.key, float("-inf"))
         for arrived, at in self.members.arrived_at.items():
             member = self.members.present.get(arrived)
             if member is None or arrived == gone.key or not 0 <= cause.at - at <= SURGE_S:
                 continue
+            if at < since:
+                continue  # it was there before the other one
             if is_young and not is_other_release(member, gone):
                 continue
-            if replaces(member, gone, is_shared=is_shared):
+            of_client, of_host = self.members.namesakes[arrived]
+            if member.host == gone.host and of_host > 1:
+                continue  # a machine of several such processes is no place of one
+            if replaces(member, gone, is_shared=is_shared or of_client > 1):
                 self._surge(member, at, cause, draft)
                 return
 

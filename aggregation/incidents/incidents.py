@@ -24,6 +24,7 @@ from aggregation.incidents.lag_growth import (
     measure_growth,
     split_steps,
 )
+from aggregation.incidents.member_names import read_members
 from aggregation.incidents.model import Cost, Incident, IncidentKind, RebalanceSpan
 from aggregation.incidents.polls import join_without_poll, measure_polls
 from aggregation.incidents.refusals import find_refusals
@@ -37,7 +38,7 @@ from aggregation.rebalances.grouping import GroupRef
 from aggregation.rebalances.known_records import Watermark, prepare_records
 from aggregation.rebalances.rebalances import ExplainedRebalance, explain_known
 from aggregation.rebalances.root_cause import Certainty
-from aggregation.rebalances.segments import MemberRef, member_of
+from aggregation.rebalances.segments import MemberRef
 from aggregation.rebalances.silences import Silences
 from metrics.model.sample import Sample, digest, parse_time
 from metrics.model.signals import streams_thread
@@ -113,12 +114,13 @@ EXPIRY_S = 60.0
 
 
 class _KnownGroup(NamedTuple):
-    """Attributes, member ids and lag of one group; ``now`` is Unix seconds."""
+    """Attributes, members and lag of one group; ``now`` is Unix seconds."""
 
     ref: GroupRef
     now: float
     attributes: Attributes
     member_ids: dict[MemberRef, str]
+    names: dict[MemberRef, str]
     disturbances: Disturbances
     sources: Mapping[str, float]
     """Time of the first record of each kind of source (Unix seconds)."""
@@ -202,7 +204,9 @@ def find_incidents(
     rebalances: Sequence[ExplainedRebalance], records: Sequence[Sample], now: float
 ) -> list[Incident]:
     """Return the incidents that rebalances, given by their start, belong to."""
-    attributes, ids = read_attributes(records), _read_member_ids(records)
+    attributes, seen = read_attributes(records), read_members(records)
+    ids = {ref: members.list_ids() for ref, members in seen.items()}
+    names = {ref: members.name_all() for ref, members in seen.items()}
     sources = _read_sources(records)
     stops = _read_stops(rebalances)
     histories: dict[GroupRef, GroupHistory] = {}
@@ -227,7 +231,17 @@ def find_incidents(
         _incident(group, draft, unread.get(draft), until)
         for ref, of_group in drafts.items()
         for disturbances in [split_steps(attributes[ref].lag_steps)]
-        for group in [_KnownGroup(ref, now, attributes[ref], ids[ref], disturbances, sources[ref])]
+        for group in [
+            _KnownGroup(
+                ref=ref,
+                now=now,
+                attributes=attributes[ref],
+                member_ids=ids.get(ref, {}),
+                names=names.get(ref, {}),
+                disturbances=disturbances,
+                sources=sources[ref],
+            )
+        ]
         for unread in [count_unread(of_group, group.attributes, now)]
         for draft, until in _with_next(of_group)
     ]
@@ -327,6 +341,7 @@ def _incident(group: _KnownGroup, draft: Draft, unread: float | None, until: flo
         is_final=not ongoing and now - draft.ended_at >= RESTART_S,
         members=tuple(draft.members),
         member_ids=group.member_ids | _member_ids(draft.rebalances),
+        names=group.names,
         reason=draft.reason,
         detail=complete(draft, group.attributes)
         | ({"lost_right": draft.lost_right} if draft.lost_right else {}),
@@ -379,19 +394,6 @@ def _may_stop_others(draft: Draft, attributes: Attributes) -> bool:
 
 
 _OF_CONSUMERS = {None, "", "consumer"}
-
-
-def _read_member_ids(records: Iterable[Sample]) -> dict[GroupRef, dict[MemberRef, str]]:
-    """Return the latest member id of each member, for incidents without rebalances."""
-    found: dict[GroupRef, dict[MemberRef, tuple[str, str]]] = defaultdict(dict)
-    for record in records:
-        if record.member_id and record.client_id:
-            member = member_of(record)
-            of_group = found[GroupRef(record.cluster, record.group)]
-            of_group[member] = max(of_group.get(member, ("", "")), (record.ts, record.member_id))
-    return defaultdict(
-        dict, {ref: {m: name for m, (_, name) in ids.items()} for ref, ids in found.items()}
-    )
 
 
 def _read_sources(records: Iterable[Sample]) -> dict[GroupRef, dict[str, float]]:

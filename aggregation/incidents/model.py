@@ -3,6 +3,7 @@
 Source: incidents.md sections 1, 2 and 5.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -198,6 +199,8 @@ class Incident:
     members: tuple[MemberRef, ...]
     member_ids: dict[MemberRef, str] = field(default_factory=dict)
     """The last member id of each member that it names, if a source shows one."""
+    names: Mapping[MemberRef, str] = field(default_factory=dict)
+    """The group's members whose client id is not their name (`member_names`)."""
     reason: str | None = None
     detail: dict[str, object] = field(default_factory=dict)
     rebalances: tuple[RebalanceSpan, ...] = ()
@@ -222,6 +225,10 @@ class Incident:
     """Members that took part in its largest rebalance."""
     joins_without_poll: bool | None = None
     """All its clients are librdkafka, which joins a cooperative group again without a poll."""
+
+    def name_of(self, member: MemberRef) -> str:
+        """Return a member's name: its client id, with what tells it from others that have it."""
+        return self.names.get(member) or member.client_id
 
     @property
     def unread_at_least(self) -> bool:

@@ -5,7 +5,8 @@ first of these that both members have:
 
 1. the ``group.instance.id``;
 2. the client id, if only one member has it;
-3. client id and host, if several members have the client id;
+3. client id and host, if several members have the client id; of several with both, each has a place
+   of its own (`aggregation.rebalances.twins`);
 4. host and client id without generated parts, if the host is a pod of a Deployment;
 5. the client id without generated parts, if it contains a pod's name.
 

@@ -63,6 +63,8 @@ class Presence:
     present_since: dict[tuple[str, ...], float] = field(default_factory=dict)
     """Time of each one's first record (Unix seconds): rebalances of new protocols overlap."""
     arrived_at: dict[tuple[str, ...], float] = field(default_factory=dict)
+    namesakes: dict[tuple[str, ...], tuple[int, int]] = field(default_factory=dict)
+    """Members that were there when one of `arrived_at` came: of its client id, of its host too."""
     last_arrival_at: float = float("-inf")
     """Time of the last join of a new member, or of one that came back (Unix seconds)."""
     away: dict[tuple[str, ...], AwayMember] = field(default_factory=dict)
@@ -117,12 +119,17 @@ class Presence:
 
     def _note_arrivals(self, rebalance: ExplainedRebalance) -> None:
         """Note the new members that took nobody's place."""
+        names = self.count_names() if rebalance.arrivals else {}
+        machines = Counter(m[:2] for m in self.present.values()) if rebalance.arrivals else {}
         for arrival in rebalance.arrivals:
             key = arrival.member.key
             if key in self.replaced:
                 self.arrived_at.pop(key, None)  # its place is known: it is nobody else's successor
             elif key not in self.present or arrival.at < self.present_since[key]:
                 self.arrived_at[key] = arrival.at  # the rebalance before may show it, but no join
+                client_id, is_here = arrival.member.client_id, key in self.present
+                others = names[client_id] - is_here, machines[arrival.member[:2]] - is_here
+                self.namesakes[key] = others
                 self.last_arrival_at = max(self.last_arrival_at, arrival.at)
         self.replaced.clear()
 

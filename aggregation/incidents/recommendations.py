@@ -126,7 +126,7 @@ def _values(incident: Incident) -> dict[str, str]:
     error, number = detail.get("error"), next(iter(_numbers(incident).values()), _SettingNumber())
     between, silence = detail.get("between_polls_ms"), _silence_s(incident)
     shown = {
-        "members": _names(sorted(member.client_id for member in incident.members)),
+        "members": _names(sorted(map(incident.name_of, incident.members))),
         "between": f"{between / 1000:.1f} s" if isinstance(between, int) else "",
         "silence": "" if silence is None else f"{silence:.1f} s",
         "now": "" if number.now is None else f"{int(number.now) / 1000:g} s" + number.note,
@@ -153,7 +153,7 @@ def _dropped_others(incident: Incident) -> list[str]:
     """Return members that exceeded their poll interval while the group waited for them."""
     waits = {wait.member for wait in incident.waiting_for}
     return [
-        each.member.client_id
+        incident.name_of(each.member)
         for each in incident.departures
         if each.how is DepartureMode.DROPPED and each.member in waits
     ]
@@ -168,7 +168,8 @@ def _slow_members(incident: Incident) -> list[str]:
     for kind, members in ((incident.kind, incident.members), *incident.also):
         if kind in {IncidentKind.JOIN_FAILED, IncidentKind.FENCED}:
             gone |= set(members)
-    return [each.member.client_id for each in incident.waiting_for if each.member not in gone]
+    slow = (each.member for each in incident.waiting_for if each.member not in gone)
+    return [*map(incident.name_of, slow)]
 
 
 _GONE = {DepartureMode.EXPIRED, DepartureMode.FENCED, DepartureMode.REMOVED}
@@ -206,8 +207,8 @@ def _changed_topics(incident: Incident) -> dict[str, str]:
     return {kind: _names(names) for kind, names in found.items()}
 
 
-def _names(client_ids: list[str]) -> str:
-    names = [name for name in dict.fromkeys(client_ids) if name]
+def _names(given: list[str]) -> str:
+    names = [name for name in dict.fromkeys(given) if name]
     more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
     return ", ".join(names[:_NAMES_MAX]) + more
 

@@ -1,10 +1,12 @@
-"""Twins: members of a group that have client id and host in common, and differ by member id. Pure.
+"""Twins: members of a group that have client id and host in common. Pure.
 
 Theory of operation. Two member ids that got an assignment of one generation are two members,
-however alike their names are. Only then member ids count: each has a place of its own, numbered
-from 0. A member id that follows another within an episode is the same process. Any other takes the
-place of one that has gone before, the latest first, else a new one. So a process that restarts
-keeps its number, though its member id is new.
+however alike their names are; so are two log files that are written at one time. Only then these
+count: each member has a place of its own, numbered from 0. All member ids of one file are of one
+place, and a member id that follows another within an episode is the same process. Any other takes
+the place of one that has gone before, the latest first, else a new one. So a process that restarts
+keeps its number, though its member id is new. Clients without member ids in their logs (Java before
+2.4, librdkafka at its default level) have their files alone.
 
 Source: incidents.md 1a.3 and 1a.4.
 """
@@ -34,16 +36,24 @@ class _Process:
     """Generations of which it got an assignment."""
 
     def add(self, record: Sample) -> None:
+        self.log_file = self.log_file or record.log_file
         self.first, self.last = min(self.first, record.ts), max(self.last, record.ts)
         if record.outcome is Outcome.SYNCED and record.generation is not None:
             self.generations.add(record.generation)
         if record.outcome is Outcome.LEFT or record.kind is SampleKind.LOST:
             self.gone = max(self.gone, record.ts)
 
+    log_file: str | None = None
+
     def is_beside(self, other: "_Process") -> bool:
-        """Check that both are members at one time: spans overlap, and a generation is common."""
-        overlap = self.first <= other.last and other.first <= self.last
-        return overlap and not self.generations.isdisjoint(other.generations)
+        """Check that both are members at one time.
+
+        Their spans overlap, and they have a generation in common, or each has a file of its own.
+        """
+        if self.first > other.last or other.first > self.last:
+            return False
+        have_files = self.log_file is not None and other.log_file is not None
+        return have_files or not self.generations.isdisjoint(other.generations)
 
 
 @dataclass(slots=True)
@@ -67,45 +77,62 @@ def number_twins(records: Sequence[Sample]) -> list[Sample]:
 
 
 def _find_suspects(records: Sequence[Sample]) -> dict[_Names, list[Sample]]:
-    """Return the records of each name under which two member ids share a generation."""
-    ids: dict[tuple[_Names, int], str] = {}
+    """Return the records of each name that has two files, or two member ids of one generation."""
+    own = [r for r in records if r.scope is Scope.CONSUMER and r.group_instance_id is None]
+    firsts: dict[tuple[_Names, int | None], str] = {}
     found: dict[_Names, list[Sample]] = {}
-    for record in records:
-        is_sync = record.outcome is Outcome.SYNCED and record.scope is Scope.CONSUMER
-        if is_sync and record.member_id and record.generation is not None:
-            if record.group_instance_id is not None:
-                continue
-            names = _names(record)
-            if ids.setdefault((names, record.generation), record.member_id) != record.member_id:
-                found.setdefault(names, [])
-    for record in records if found else ():
-        if record.scope is Scope.CONSUMER and record.group_instance_id is None:
-            own = found.get(_names(record))
-            if own is not None:
-                own.append(record)
+    for record in own:
+        file, generation = record.log_file, record.generation
+        if file is not None and firsts.setdefault((_names(record), None), file) != file:
+            found[_names(record)] = []
+        member_id = record.member_id if record.outcome is Outcome.SYNCED else None
+        if member_id and generation is not None:
+            key = _names(record), generation
+            if firsts.setdefault(key, member_id) != member_id:
+                found[_names(record)] = []
+    for record in own if found else ():
+        of_names = found.get(_names(record))
+        if of_names is not None:
+            of_names.append(record)
     return found
 
 
 def _number(records: Iterable[Sample]) -> dict[str, int]:
     """Return the place of each member id and episode; nothing where one process has them all."""
     events = sorted((r for r in records if r.kind in _MEMBER_EVENTS), key=lambda r: (r.ts, r.seq))
-    owner = _link_episodes(events)
+    owner = _link_names(events)
     processes: dict[str, _Process] = {}
     for record in events:
-        root = owner.get(record.member_id or "") or owner.get(record.episode or "")
+        root = next((owner[name] for name in _own_names(record) if name in owner), None)
         if root is not None:
             processes.setdefault(root, _Process(record.ts, record.ts)).add(record)
     by_start = sorted(processes.items(), key=lambda item: item[1].first)
-    beside = any(a.is_beside(b) for i, (_, a) in enumerate(by_start) for _, b in by_start[i + 1 :])
-    if not beside:
+    if not _are_several([process for _, process in by_start]):
         return {}
     places = _number_places(by_start)
     return {name: places[root] for name, root in owner.items()}
 
 
-def _link_episodes(events: Iterable[Sample]) -> dict[str, str]:
-    """Return the first member id of the process of each member id and episode."""
+def _are_several(by_start: Iterable[_Process]) -> bool:
+    """Check for two processes that are members at one time."""
+    running: list[_Process] = []
+    for process in by_start:
+        running = [each for each in running if each.last >= process.first]
+        if any(process.is_beside(each) for each in running):
+            return True
+        running.append(process)
+    return False
+
+
+def _link_names(events: Sequence[Sample]) -> dict[str, str]:
+    """Return the process of each member id, episode and file: its file, or its first member id."""
     owner: dict[str, str] = {}
+    for record in events:
+        if record.log_file is not None:
+            names = _own_names(record)
+            root = next((owner[name] for name in names if name in owner), record.log_file)
+            for name in names:
+                owner.setdefault(name, root)
     waiting: dict[str, str] = {}
     for record in events:
         name, episode = record.member_id or "", record.episode or ""
@@ -116,6 +143,11 @@ def _link_episodes(events: Iterable[Sample]) -> dict[str, str]:
         elif name:
             owner.setdefault(name, name)
     return owner
+
+
+def _own_names(record: Sample) -> list[str]:
+    """Return the names of a record's process, the surest first."""
+    return [name for name in (record.member_id, record.episode, record.log_file) if name]
 
 
 def _number_places(by_start: Iterable[tuple[str, _Process]]) -> dict[str, int]:
@@ -138,9 +170,8 @@ def _with_number(record: Sample, numbers: dict[tuple[_Names, str], int]) -> Samp
     if record.scope is not Scope.CONSUMER or record.group_instance_id is not None:
         return record
     names = _names(record)
-    number = numbers.get((names, record.member_id or ""))
-    if number is None:
-        number = numbers.get((names, record.episode or ""), 0)
+    known = ((names, name) for name in _own_names(record))
+    number = next((numbers[name] for name in known if name in numbers), 0)
     return TwinRecord(**asdict(record) | {"twin": number}) if number else record
 
 

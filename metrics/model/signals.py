@@ -94,6 +94,8 @@ class Member(
     leader: str | None = None
     """The member id of a classic group's leader, as in the last join response."""
     host: str = ""
+    log_file: str = ""
+    """The member's own log file, with the name that a collector gives it; empty: not known."""
     software: str | None = None
     state: str | None = None
     """A Streams thread's own state (KIP-1091), if it is known: context, no status."""

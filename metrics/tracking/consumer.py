@@ -35,7 +35,7 @@ _VIEWS = 4
 """Views kept of one member; a detached one makes room first, then the oldest."""
 _IDS = 4
 """Member ids kept of one member: a log that is behind still reports an older one."""
-_LABELS = ("cluster", "host")
+_LABELS = ("cluster", "host", "log_file")
 _OF_PROCESS = (
     "software",
     "state",

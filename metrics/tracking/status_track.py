@@ -249,6 +249,7 @@ class Track(
             member_id=member.member_id,
             group_instance_id=member.group_instance_id if self.scope is Scope.CONSUMER else None,
             host=member.host,
+            log_file=member.log_file or None,
             from_=from_,
             to=to,
             peak=peak,

@@ -26,6 +26,7 @@ from agent.sources.logs.client_state import ClientState, PendingSignal
 from agent.sources.logs.consumer_config import Client, Settings
 from agent.sources.logs.partition_budget import NAMED_MAX, PartitionBudget
 from agent.sources.logs.unplaced_causes import UnplacedCauses
+from metrics.model.names import clip_name
 from metrics.model.sample import clip_reason
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind, streams_thread
 from metrics.model.status import RebalanceStatus
@@ -227,6 +228,7 @@ class ClientInterpreter:
                 client_id="",
                 origin=self.stream,
                 host=self.host,
+                log_file=clip_name(self.stream),
             )
             if self.unplaced.keep(event, at, member, self.source):
                 return "waits for a line that names its client"
@@ -355,6 +357,7 @@ class ClientInterpreter:
                 origin=self.stream,
                 group_instance_id=instance_id,
                 host=self.host,
+                log_file=clip_name(self.stream),
                 session_timeout_s=settings.session_timeout_s,
                 max_poll_interval_s=settings.max_poll_interval_s,
                 software=settings.software,

@@ -226,9 +226,9 @@ def _took(incident: IncidentAnswer) -> float:
 
 def _longest_waits(incident: IncidentAnswer) -> list[WaitAnswer]:
     """Return each member that is waited for once, the longest first."""
-    longest: dict[tuple[str, str], WaitAnswer] = {}
+    longest: dict[tuple[str, str, str], WaitAnswer] = {}
     for wait in sorted(incident.waiting_for, key=lambda each: -each.seconds):
-        longest.setdefault((wait.client_id, wait.host), wait)
+        longest.setdefault((wait.client_id, wait.host, wait.name), wait)
     return list(longest.values())
 
 

@@ -130,7 +130,8 @@ _BOTH = T.StructType(
 )
 _COLUMNS = (
     *("id", "kind", "agent", "seq", "cluster", "app", "group", "group_type", "scope", "client_id"),
-    *("member_id", "group_instance_id", "host", "from", "to", "reason", "generation", "episode"),
+    *("member_id", "group_instance_id", "host", "log_file", "from", "to", "reason", "generation"),
+    "episode",
     *("outcome", "joined_ts", "source", "gained", "lag", "subject", "field", "before", "after"),
 )
 _COUNTED = (

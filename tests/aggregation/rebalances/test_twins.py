@@ -81,3 +81,41 @@ def test_an_incident_keeps_its_id_whatever_number_its_member_gets() -> None:
         return [answer_of(each).id for each in analyze(seen).incidents]
 
     assert ids(early) == ids(late)
+
+
+def in_file(record: Sample, file: str) -> Sample:
+    return replace(record, log_file=file)
+
+
+def test_files_that_are_written_at_one_time_are_two_members() -> None:
+    """Java's log has no member id before 2.4."""
+    first, second, last = event("", 1, 1, 5), event("", 2, 0, 5), event("", 3, 1, 6)
+
+    found = [in_file(first, "a"), in_file(second, "b"), in_file(last, "a")]
+
+    assert numbers(found) == [0, 1, 0]
+
+
+def test_a_file_for_each_start_is_one_member() -> None:
+    found = [in_file(event("", at, 0, at), f"app-{at}.log") for at in (1, 9, 20)]
+
+    assert numbers(found) == [0, 0, 0]
+
+
+def test_a_restart_in_the_same_file_keeps_the_number() -> None:
+    """Two processes of two files go away together: each one's successor is that of its file."""
+    old = [in_file(event("a", 1, 0, 5), "a"), in_file(event("b", 1.1, 0, 5), "b")]
+    end = [in_file(event("a", 2, 0, 5), "a"), in_file(event("b", 2.1, 0, 5), "b")]
+    new = [in_file(event("b2", 9, 0, 6), "b"), in_file(event("a2", 10, 0, 6), "a")]
+
+    assert numbers([*old, *end, *new]) == [0, 1, 0, 1, 1, 0]
+
+
+def test_a_record_of_the_wire_goes_with_the_file_that_has_its_member_id() -> None:
+    logs = [
+        in_file(event("a", 2, 1), "a"),
+        in_file(event("b", 2, 1), "b"),
+        in_file(event("a", 3, 0), "a"),
+    ]
+
+    assert numbers([event("b", 1, 2), event("a", 1, 2), *logs]) == [0, 1, 1, 0, 1]

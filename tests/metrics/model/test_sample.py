@@ -74,8 +74,8 @@ class TestCodec:
             b'{"schema":1,"id":"00000000000000000000000000000000","kind":"transition",'
             b'"ts":"2026-11-21T06:31:51.400000Z","agent":"a-1","seq":17,"cluster":"k","app":"a",'
             b'"group":"g","group_type":"classic","protocol_type":"consumer","scope":"consumer",'
-            b'"client_id":"c1","member_id":"c1-m","group_instance_id":null,"host":"h","from":0,'
-            b'"to":2,"peak":null,"status":"NewMember",'
+            b'"client_id":"c1","member_id":"c1-m","group_instance_id":null,"host":"h",'
+            b'"log_file":null,"from":0,"to":2,"peak":null,"status":"NewMember",'
             b'"reason":"need to re-join with the given member-id","generation":1,"episode":"e",'
             b'"outcome":null,"joined_ts":null,"gained":null,"lag":null,"subject":null,'
             b'"field":null,"before":null,"after":null,"source":"logs"}\n'
@@ -311,8 +311,8 @@ class TestClip:
 def test_sample_is_a_row_of_the_schema() -> None:
     wanted = (
         "schema id kind ts agent seq cluster app group group_type protocol_type scope client_id"
-        " member_id group_instance_id host from to peak status reason generation episode outcome"
-        " joined_ts gained lag subject field before after source"
+        " member_id group_instance_id host log_file from to peak status reason generation episode"
+        " outcome joined_ts gained lag subject field before after source"
     )
 
     assert [each.encode_name for each in msgspec.structs.fields(Sample)] == wanted.split()
