@@ -7,6 +7,7 @@ import click
 
 from agent.sources.lines.parsing.line_parser import LineParser, ParsedLine
 from agent.sources.lines.whole_files.recordings import Recording
+from agent.sources.lines.whole_files.short_lines import shorten_lines
 from metrics.model.names import printable
 from metrics.model.sample import format_time
 
@@ -33,13 +34,9 @@ def explain(recording: Recording, parser: LineParser, second: LineParser, only: 
 
 
 def _lines(recording: Recording) -> Iterator[tuple[bytes, float]]:
-    carry, arrival_at = b"", 0.0
-    for data, arrival_at in recording.blocks():
-        *complete, carry = (carry + data).split(b"\n")
-        for raw in complete:
+    for data, arrival_at in shorten_lines(recording.blocks()):
+        for raw in data.removesuffix(b"\n").split(b"\n"):
             yield raw + b"\n", arrival_at
-    if carry:
-        yield carry + b"\n", arrival_at
 
 
 def _summarise(recording: Recording, parser: LineParser) -> Iterator[str]:

@@ -5,6 +5,9 @@ first dated lines show that: most steps between them lead into the past. Threads
 a little out of order, so that a short step shows nothing.
 """
 
+from collections.abc import Iterable
+from itertools import islice
+
 from agent.sources.lines.envelopes.envelope import Unwrapper, date_line
 from agent.sources.lines.times.timestamps import TimestampReader
 
@@ -113,14 +116,15 @@ class LineOrder:
         )
 
 
-def find_order(lines: list[bytes], timezone: str | None, arrival_at: float) -> LineOrder:
+def find_order(lines: Iterable[bytes], timezone: str | None, arrival_at: float) -> LineOrder:
     """Return the order of a document's entries, one a line.
 
     Entries of one moment at its begin do not decide it.
     """
     order = LineOrder(timezone)
-    for begin in range(0, len(lines), HEAD_LINES):
-        if order.feed(b"".join(lines[begin : begin + HEAD_LINES]), arrival_at) is not None:
+    rest = iter(lines)
+    while some := list(islice(rest, HEAD_LINES)):
+        if order.feed(b"".join(some), arrival_at) is not None:
             return order
     order.end(arrival_at)
     return order

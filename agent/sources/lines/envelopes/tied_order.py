@@ -8,7 +8,7 @@ nothing.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from agent.sources.lines.envelopes.envelope import LogEntry, Unwrapper, date_line
@@ -42,6 +42,10 @@ _LEAST, _CLEAR = 2, 2
 _LINES = 2_000
 """Entries of the begin of a log that are searched for signs."""
 
+_ENTRY_BYTES = 1 << 20
+_LINE_BYTES, _ENTRY_OBJECT_BYTES = 48, 160
+"""Memory of an object in Python, beside its text."""
+
 Entry = tuple[float | None, list[bytes]]
 """Time (Unix seconds) and lines."""
 
@@ -50,19 +54,57 @@ def split_entries(
     lines: list[bytes], timezone: str | None, arrival_at: float, *, is_each: bool = False
 ) -> list[Entry]:
     """Return the entries of a log; each begins with a time, or is one line (``is_each``)."""
+    return list(iterate_entries(lines, timezone, arrival_at, is_each=is_each))
+
+
+def iterate_entries(
+    lines: Iterable[bytes], timezone: str | None, arrival_at: float, *, is_each: bool = False
+) -> Iterator[Entry]:
+    """Yield the entries of a log, each as soon as it is whole; see `split_entries`.
+
+    An entry of more than `_ENTRY_BYTES` is yielded in parts.
+    """
     reader, unwrapper = TimestampReader(timezone), Unwrapper(timezone)
-    entries: list[Entry] = []
+    entry: Entry | None = None
+    size = 0
     for line in lines:
         at = date_line(line, reader, unwrapper, arrival_at)
-        if at is not None or is_each or not entries:
-            entries.append((at, []))
-        entries[-1][1].append(line)
-    return entries
+        if entry is None or at is not None or is_each or size > _ENTRY_BYTES:
+            if entry is not None:
+                yield entry
+            entry, size = (at, []), 0
+        entry[1].append(line)
+        size += len(line) + _LINE_BYTES
+    if entry is not None:
+        yield entry
 
 
-def order_entries(entries: list[Entry], *, is_backward: bool) -> list[Entry]:
-    """Return the entries with the oldest first, those of one time as their words show."""
-    direction = find_direction(entries)
+def cut_entries(entries: Iterable[Entry], max_bytes: int) -> Iterator[list[Entry]]:
+    """Yield lists of entries of some ``max_bytes`` in memory; entries of one time stay together.
+
+    More than twice as many bytes of one time are cut, too.
+    """
+    piece: list[Entry] = []
+    size = 0
+    for entry in entries:
+        is_next = bool(piece) and entry[0] != piece[-1][0]
+        if size >= 2 * max_bytes or (is_next and size >= max_bytes):
+            yield piece
+            piece, size = [], 0
+        piece.append(entry)
+        size += sum(map(len, entry[1])) + _LINE_BYTES * len(entry[1]) + _ENTRY_OBJECT_BYTES
+    if piece:
+        yield piece
+
+
+def order_entries(
+    entries: list[Entry], *, is_backward: bool, direction: int | None = None
+) -> list[Entry]:
+    """Return the entries with the oldest first, those of one time as their words show.
+
+    ``direction`` is that of a whole log of which the entries are a part; see `find_direction`.
+    """
+    direction = find_direction(entries) if direction is None else direction
     if is_backward and direction <= 0:
         return entries[::-1]
     if not is_backward and direction >= 0:

@@ -63,8 +63,11 @@ _WINDOWS_XML = re.compile(rb"<Event xmlns=.http://schemas\.microsoft\.com/win/")
 _WINDOWS_HEAD_BYTES = 1_024
 _WINDOWS_EVENT = re.compile(rb"Event\[\d+\]:?[ \t\r]*\n\s+Log Name:")
 _WINDOWS_LIST = re.compile(rb"TimeCreated\s*: [^\n]*\n[A-Z][A-Za-z]{1,32}\s*:")
+WINDOWS_EVENT = re.compile(rb"(?m)^Event\[\d+\]:?\s*$")
+WINDOWS_CREATED = re.compile(rb"(?m)^TimeCreated\s*:")
+"""Begins of events."""
 _WINDOWS_FIELD = re.compile(r"^[ \t]*([A-Z][A-Za-z ]{1,32}?)[ \t]{0,64}: (.*)$", re.MULTILINE)
-_WINDOWS_CREATED = re.compile(r"<TimeCreated SystemTime=['\"]([^'\"]{10,40})['\"]")
+_WINDOWS_TIME = re.compile(r"<TimeCreated SystemTime=['\"]([^'\"]{10,40})['\"]")
 _WINDOWS_HOST = re.compile(r"<Computer>([^<]{1,255})</Computer>")
 _WINDOWS_DATA = re.compile(r"<Data(?: [^<>]{0,4096})?>")
 _SPLUNK_HEAD = re.compile(rb"<results\b[^>]*>")
@@ -98,13 +101,13 @@ def find_dump(head: bytes) -> Split | None:
 def _find_xml(text: bytes) -> Split | None:
     """Return the splitter of Splunk's export, or of a layout in XML."""
     if _SPLUNK_HEAD.search(text, 0, _SPLUNK_HEAD_BYTES) is not None:
-        return _split_splunk
+        return split_splunk
     if _HTML_MESSAGE.search(text) is not None:
-        return _split_html
+        return split_html
     return None if _XML_HEAD.search(text) is None else split_xml
 
 
-def _split_splunk(data: bytes) -> Iterator[Any]:
+def split_splunk(data: bytes) -> Iterator[Any]:
     """Yield the events of Splunk's export as XML."""
     text = data.decode(errors="replace")
     for _, result in find_elements(text, _SPLUNK_RESULT, lambda _: "</result>"):
@@ -115,16 +118,16 @@ def _split_splunk(data: bytes) -> Iterator[Any]:
 def _find_windows(text: bytes) -> Split | None:
     """Return the splitter of an export of Windows' event log."""
     if _WINDOWS_XML.search(text, 0, _WINDOWS_HEAD_BYTES) is not None:
-        return _split_windows_xml
+        return split_windows_xml
     if _WINDOWS_EVENT.match(text) is not None:
-        return _split_windows_text
-    return _split_windows_list if _WINDOWS_LIST.match(text) is not None else None
+        return split_windows_text
+    return split_windows_list if _WINDOWS_LIST.match(text) is not None else None
 
 
-def _split_windows_xml(data: bytes) -> Iterator[Any]:
+def split_windows_xml(data: bytes) -> Iterator[Any]:
     """Yield the events of `wevtutil qe` and of Event Viewer."""
     for _, body in _find_entries(data):
-        at, host = _WINDOWS_CREATED.search(body), _WINDOWS_HOST.search(body)
+        at, host = _WINDOWS_TIME.search(body), _WINDOWS_HOST.search(body)
         texts = find_elements(body, _WINDOWS_DATA, lambda _: "</Data>")
         yield {
             "timestamp": at and at[1],
@@ -133,7 +136,7 @@ def _split_windows_xml(data: bytes) -> Iterator[Any]:
         }
 
 
-def _split_windows_text(data: bytes) -> Iterator[Any]:
+def split_windows_text(data: bytes) -> Iterator[Any]:
     """Yield the events of `wevtutil qe /f:text`."""
     for event in re.split(r"(?m)^Event\[\d+\]:?\s*$", data.decode(errors="replace")):
         head, found, message = event.partition("Description:")
@@ -147,7 +150,7 @@ def _read_windows_fields(head: str) -> dict[str, str]:
     return {name: value.strip() for name, value in _WINDOWS_FIELD.findall(head)}
 
 
-def _split_windows_list(data: bytes) -> Iterator[Any]:
+def split_windows_list(data: bytes) -> Iterator[Any]:
     """Yield the events of PowerShell's Format-List."""
     for event in re.split(r"(?m)^(?=TimeCreated\s*:)", data.decode(errors="replace")):
         head, found, message = event.partition("\nMessage")
@@ -261,7 +264,7 @@ def _find_xml_message(body: str) -> tuple[str, int] | None:
     return None if at < 0 else (unescape(body[begin:at]), at + len(end))
 
 
-def _split_html(data: bytes) -> Iterator[Any]:
+def split_html(data: bytes) -> Iterator[Any]:
     """Yield the rows of a table that Logback's or log4j's layout writes in HTML."""
     text = data.decode(errors="replace")
     for _, row in find_elements(text, _HTML_ROW, lambda _: "</tr>"):

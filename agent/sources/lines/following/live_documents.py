@@ -10,8 +10,9 @@ that are held are read again after a restart.
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum, auto
+from itertools import islice
 from typing import Any
 from weakref import WeakSet
 
@@ -354,13 +355,18 @@ class LiveDocuments:
                     note=self._report_order,
                 )
         if self._stage is _FileForm.FINISHED:
-            from agent.sources.lines.whole_files.documents import find_finished, to_lines  # noqa: PLC0415
-
-            split = find_finished(self._held)
-            lines = [] if split is None else to_lines(split, self._held)
-            self._order = find_order(lines, self._timezone, self._arrival_at)
-            self._held = b"".join(self._in_order(lines))
+            return self._read_finished()
         return self._pass_on()
+
+    def _read_finished(self) -> list[Signal]:
+        """Read a whole export."""
+        from agent.sources.lines.whole_files.documents import find_finished, iterate_lines  # noqa: PLC0415
+
+        data, self._held, self._stage = self._held, b"", _FileForm.LINES
+        if (split := find_finished(data)) is None:
+            return []
+        order = find_order(iterate_lines(split, data), self._timezone, self._arrival_at)
+        return self._feed_in_order(iterate_lines(split, data), order)
 
     def _is_beyond_budget(self) -> bool:
         """Return whether this file holds more than its head, and all files too much."""
@@ -376,7 +382,8 @@ class LiveDocuments:
 
     def _cut(self, *, is_whole: bool) -> list[Signal]:
         """Read the whole entries of a growing document; ``is_whole``: nothing follows."""
-        from agent.sources.lines.whole_files.documents import find_growing, to_lines  # noqa: PLC0415
+        from agent.sources.lines.whole_files.documents import find_growing, iterate_lines  # noqa: PLC0415
+        from agent.sources.lines.whole_files.ordered_pieces import join_lines  # noqa: PLC0415
 
         size = len(self._held)
         is_long = size > _HEAD_BYTES and self._held[-8:].rstrip()[-1:] not in {b"}", b"]"}
@@ -386,34 +393,32 @@ class LiveDocuments:
         end = size
         if not is_whole or self._form in _ENDED:
             end = self._seen + find_end(self._held[self._seen :])
-        lines = to_lines(split, self._held[self._seen : end])
-        if self._order is not None:
-            verdict = self._order.feed(b"".join(lines[:HEAD_LINES]), self._arrival_at)
-            if verdict is not False and self._order.may_run_back and not is_whole:
+        order = self._order
+        if order is not None:
+            new = iterate_lines(split, self._held[self._seen : end])
+            some = b"".join(islice(new, HEAD_LINES))
+            verdict = order.feed(some, self._arrival_at)
+            if verdict is not False and order.may_run_back and not is_whole:
                 self._seen, self._tried = end, size
                 return []
-            lines = to_lines(split, self._held[:end]) if self._seen else lines
-            lines = self._in_order(lines) if is_whole else lines
-            is_known = verdict is False or (is_whole and lines)
-            self._order = None if is_known else self._order
+            self._order = None if verdict is False or (is_whole and some) else order
+        lines = iterate_lines(split, self._held[:end])
         self._held, self._seen = self._held[end:], 0
         self._tried = len(self._held)
-        return self._parser.feed(b"".join(lines), self._arrival_at) if lines else []
+        if order is None or not is_whole:
+            return self._feed_blocks(join_lines(lines))
+        return self._feed_in_order(lines, order)
 
-    def _in_order(self, lines: list[bytes]) -> list[bytes]:
-        """Return the lines of a whole document, the oldest first."""
-        if self._order is None:
-            return lines
+    def _feed_in_order(self, lines: Iterator[bytes], order: LineOrder) -> list[Signal]:
+        """Read the lines of a whole document, the oldest first."""
         from agent.sources.lines.whole_files.exports import order_lines  # noqa: PLC0415
 
-        self._order.end(self._arrival_at)
-        return order_lines(
-            lines,
-            self._timezone,
-            self._arrival_at,
-            order=self._order,
-            note=self._report_order,
-        )
+        order.end(self._arrival_at)
+        at, note = self._arrival_at, self._report_order
+        return self._feed_blocks(order_lines(lines, self._timezone, at, order=order, note=note))
+
+    def _feed_blocks(self, blocks: Iterator[bytes]) -> list[Signal]:
+        return [s for block in blocks for s in self._parser.feed(block, self._arrival_at)]
 
 
 _DOCUMENTS: "WeakSet[LiveDocuments]" = WeakSet()

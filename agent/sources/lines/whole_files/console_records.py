@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agent.sources.lines.fields.colours import strip_colours
+from agent.sources.lines.whole_files.short_lines import shorten_lines
 
 Blocks = Iterator[tuple[bytes, float]]
 Change = Callable[[str], str]
@@ -35,6 +36,8 @@ _MARGIN = re.compile(rf"(\s?\S(?:.{{0,8192}}\S)?){_MARGIN_TIME}")
 _MARGIN_HEAD = re.compile(rf"(?m)^(?:[^\x00-\x7f]| [A-Z]{{4,5}}) .*\S{_MARGIN_TIME}$")
 _LEAST = 2
 _RECORD_LINES = 256
+_HELD_BYTES = 8 << 20
+"""Of a record that may go on; a longer one ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +106,14 @@ def find_console(head: bytes) -> Callable[[Blocks], Blocks] | None:
 
 
 def _join_blocks(blocks: Blocks, console: Console) -> Blocks:
-    held, carry, arrival_at = list[bytes](), b"", 0.0
-    for data, arrival_at in blocks:
-        *lines, carry = (carry + data).split(b"\n")
-        held += lines
+    held, arrival_at = list[bytes](), 0.0
+    for data, arrival_at in shorten_lines(blocks):
+        held += data.removesuffix(b"\n").split(b"\n")
         last = console.find_last(held)
+        if sum(map(len, held[last:])) > _HELD_BYTES:
+            last = len(held)
         yield console.join(held[:last]), arrival_at
         del held[:last]
-    held += [carry] if carry else []
     if held:
         yield console.join(held), arrival_at
 

@@ -17,13 +17,20 @@ from agent.sources.lines.fields.entry_keys import MESSAGES, TIMES, is_entry
 from agent.sources.lines.fields.json_entry import split_export
 from agent.sources.lines.fields.record_dumps import (
     VERBOSE_HEAD,
+    WINDOWS_CREATED,
+    WINDOWS_EVENT,
     Split,
     find_dump,
     find_journal_end,
     split_collector,
+    split_html,
     split_journal,
     split_ruby,
+    split_splunk,
     split_verbose,
+    split_windows_list,
+    split_windows_text,
+    split_windows_xml,
     split_xml,
 )
 from agent.sources.lines.fields.yaml_records import read_yaml_record
@@ -259,11 +266,18 @@ def split_yaml_list(data: bytes) -> Iterator[Any]:
 
 def to_lines(split: Split, data: bytes) -> list[bytes]:
     """Return the entries of a document, one a line, in the order of the document."""
-    return [
-        (each if isinstance(each, str) else _encode(each)).encode(errors="replace") + b"\n"
-        for found in split(data)
-        for each in (_split_object(found) if isinstance(found, dict) else [found])
-    ]
+    return list(iterate_lines(split, data))
+
+
+def iterate_lines(split: Split, data: bytes) -> Iterator[bytes]:
+    """Yield the entries of a document, one a line, in the order of the document.
+
+    A short document may have long lines together, as names of columns are in each of its rows.
+    """
+    for found in split(data):
+        for each in _split_object(found) if isinstance(found, dict) else [found]:
+            text = each if isinstance(each, str) else _encode(each)
+            yield text.encode(errors="replace") + b"\n"
 
 
 def _split_object(found: Json) -> Sequence[Json | str]:
@@ -319,6 +333,12 @@ def _find_xml_end(data: bytes) -> int:
     return max((found.end() for found in _XML_END.finditer(data)), default=0)
 
 
+def _find_last(end: bytes, data: bytes) -> int:
+    """Return the place behind the last end of an entry."""
+    at = data.rfind(end)
+    return 0 if at < 0 else at + len(end)
+
+
 TABLE = "table"
 _GROWING: dict[str, tuple[Split, FindEnd]] = {
     "json": (split_json, find_json_end),
@@ -330,6 +350,23 @@ _GROWING: dict[str, tuple[Split, FindEnd]] = {
     "ruby": (split_ruby, _find_ruby_end),
     "xml": (split_xml, _find_xml_end),
 }
+_FINISHED: tuple[tuple[Split, FindEnd], ...] = (
+    (split_splunk, partial(_find_last, b"</result>")),
+    (split_html, partial(_find_last, b"</tr>")),
+    (split_windows_xml, _find_xml_end),
+    (split_windows_text, partial(_last_start, WINDOWS_EVENT)),
+    (split_windows_list, partial(_last_start, WINDOWS_CREATED)),
+)
+"""Exports that a program writes at once, and that can be cut."""
+
+
+def find_cut(split: Split) -> FindEnd | None:
+    """Return the finder of the end of the last whole entry, by the splitter; None without one.
+
+    A table is cut by `find_growing`.
+    """
+    known = (*_GROWING.values(), *_FINISHED)
+    return next((find_end for each, find_end in known if each is split), None)
 
 
 def find_growing(name: str, head: bytes) -> tuple[Split, FindEnd]:

@@ -4,21 +4,19 @@ Theory of operation. An export may be one document over many lines (JSON's array
 gcloud's YAML, tables with a head), or begin with its newest entry (gcloud, logcli, Kibana,
 Datadog). The head of a file shows both. A document is cut into one line of JSON an entry; a file
 that runs backwards is held until its end and reversed entry by entry. Any other file passes through
-unchanged, block by block.
+unchanged, block by block. Both are held in pieces, so memory does not grow with a file.
 """
 
 import codecs
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from agent.errors import SourceError
 from agent.sources.lines.envelopes.envelope import Unwrapper, date_line
 from agent.sources.lines.envelopes.line_order import LineOrder, find_order
 from agent.sources.lines.envelopes.tied_order import (
-    Entry,
     find_direction,
-    has_ties,
-    order_entries,
+    iterate_entries,
     split_entries,
 )
 from agent.sources.lines.fields.record_dumps import Split
@@ -36,9 +34,17 @@ from agent.sources.lines.whole_files.copied_text import (
     is_ended_by_returns,
     name_by_header,
 )
-from agent.sources.lines.whole_files.documents import find_form, to_lines
+from agent.sources.lines.whole_files.document_pieces import cut_document
+from agent.sources.lines.whole_files.documents import find_form
 from agent.sources.lines.whole_files.log_file import DELIMITER, find_utf_16
 from agent.sources.lines.whole_files.named_objects import has_named_objects, join_objects
+from agent.sources.lines.whole_files.ordered_pieces import (
+    Note,
+    join_lines,
+    note_order,
+    order_pieces,
+)
+from agent.sources.lines.whole_files.short_lines import shorten_lines
 from agent.sources.lines.whole_files.wrapped_lines import (
     find_word_wrapping,
     find_wrapping,
@@ -48,22 +54,12 @@ from agent.sources.lines.whole_files.wrapped_lines import (
 
 Block = tuple[bytes, float]
 Blocks = Iterator[Block]
-Note = Callable[[str], None]
-"""Takes a sentence for the user."""
-
-UNKNOWN_ORDER = (
-    "entries of one second in an order that they do not show: if the log was exported with its "
-    "newest entry first, causes and ends may be inverted; export it with the oldest first, or with "
-    "milliseconds"
-)
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD_BYTES = 1 << 20
 _COPY_BYTES = 1 << 16
 _TIED_LINES = 2_000
 """Lines of the head that show the order of entries of one time."""
-_REVERSED_MAX_BYTES = 512 << 20
-"""Longest newest-first file; a longer one is read as it is."""
 
 
 def _ignore(_note: str) -> None:
@@ -139,22 +135,17 @@ def _below(blocks: Blocks, above: int) -> Blocks:
 
 def _by_lines(blocks: Blocks, change: Callable[[bytes], bytes]) -> Blocks:
     """Yield blocks of whole lines, changed."""
-    carry, arrival_at = b"", 0.0
-    for data, arrival_at in blocks:
-        whole, newline, carry = (carry + data).rpartition(b"\n")
-        yield change(whole) + newline, arrival_at
-    yield change(carry), arrival_at
+    for data, arrival_at in shorten_lines(blocks):
+        whole, newline, carry = data.rpartition(b"\n")
+        yield change(whole or carry) + newline, arrival_at
 
 
 def _named_by_header(blocks: Blocks) -> Blocks:
     """Yield the lines of `tail -f` over several files with their file's name before each."""
-    carry, arrival_at, name = b"", 0.0, b""
-    for data, arrival_at in blocks:
-        *lines, carry = (carry + data).split(b"\n")
-        named, name = name_by_header(lines, name)
+    name = b""
+    for data, arrival_at in shorten_lines(blocks):
+        named, name = name_by_header(data.removesuffix(b"\n").split(b"\n"), name)
         yield named, arrival_at
-    if carry:
-        yield name + carry, arrival_at
 
 
 def _in_order(blocks: Blocks, timezone: str | None, note: Note) -> Blocks:
@@ -180,7 +171,7 @@ def _in_order(blocks: Blocks, timezone: str | None, note: Note) -> Blocks:
         return
     is_tied_backward = _has_ties_backward(head, order, timezone, note)
     if order.is_backward or is_tied_backward:
-        yield from _reorder(head, blocks, timezone, order)
+        yield from _reorder(head, blocks, timezone, order, note)
         return
     yield from head
     yield from blocks
@@ -194,19 +185,8 @@ def _has_ties_backward(
         return False
     lines = b"".join(data for data, _ in head).split(b"\n", _TIED_LINES)[:_TIED_LINES]
     entries = split_entries(lines, timezone, head[-1][1])
-    _note_order(entries, order, note)
+    note_order(entries, order, note)
     return find_direction(entries) < 0
-
-
-def _note_order(entries: list[Entry], order: LineOrder, note: Note) -> None:
-    """Note that nothing shows the order of entries of one time, where it is in doubt.
-
-    That is a log of one time, and one with its newest entry first: a store that sorts by time may
-    return entries of one time in either order.
-    """
-    is_in_doubt = order.is_backward or order.is_moment
-    if is_in_doubt and has_ties(entries) and not find_direction(entries):
-        note(UNKNOWN_ORDER)
 
 
 def find_first_time(head: bytes, arrival_at: float) -> float | None:
@@ -216,18 +196,20 @@ def find_first_time(head: bytes, arrival_at: float) -> float | None:
     return next((at for at in dates if at is not None), None)
 
 
-def _reorder(head: list[Block], blocks: Blocks, timezone: str | None, order: LineOrder) -> Blocks:
-    """Yield a file as one block, oldest entry first."""
-    pieces, size, arrival_at = [data for data, _ in head], sum(len(d) for d, _ in head), head[-1][1]
-    for data, arrival_at in blocks:
-        pieces.append(data)
-        size += len(data)
-        if size > _REVERSED_MAX_BYTES:
-            yield b"".join(pieces), arrival_at
-            yield from blocks
-            return
-    text = b"".join(pieces)
-    yield order_text(text, timezone, arrival_at, order=order), arrival_at
+def _reorder(
+    head: list[Block], blocks: Blocks, timezone: str | None, order: LineOrder, note: Note
+) -> Blocks:
+    """Yield a file with its oldest entry first."""
+    arrival_at = head[-1][1]
+    lines = _iterate_lines(chain(head, blocks))
+    entries = iterate_entries(lines, timezone, arrival_at)
+    return ((data, arrival_at) for data in order_pieces(entries, order, note, is_noted=True))
+
+
+def _iterate_lines(blocks: Blocks) -> Iterator[bytes]:
+    """Yield lines without their ends."""
+    for data, _ in shorten_lines(blocks):
+        yield from data.splitlines()
 
 
 def order_text(
@@ -239,45 +221,34 @@ def order_text(
     note: Note = _ignore,
 ) -> bytes:
     """Return a text with its oldest entry first; an entry begins with a time."""
-    entries = split_entries(text.splitlines(), timezone, arrival_at)
-    if order.has_ties:
-        _note_order(entries, order, note)
-    ordered = order_entries(entries, is_backward=order.is_backward)
-    return b"".join(b"\n".join(lines) + b"\n" for _, lines in ordered)
+    entries = iterate_entries(text.splitlines(), timezone, arrival_at)
+    return b"".join(order_pieces(entries, order, note))
 
 
 def order_lines(
-    lines: list[bytes],
+    lines: Iterable[bytes],
     timezone: str | None,
     arrival_at: float,
     *,
     order: LineOrder,
     note: Note = _ignore,
-) -> list[bytes]:
-    """Return the entries of a document, one a line, with the oldest first."""
+) -> Iterator[bytes]:
+    """Yield blocks of the entries of a document, one a line, with the oldest first."""
     if not (order.is_backward or order.has_ties):
-        return lines
-    entries = split_entries(lines, timezone, arrival_at, is_each=True)
-    if order.has_ties:
-        _note_order(entries, order, note)
-    ordered = order_entries(entries, is_backward=order.is_backward)
-    return [line for _, entry in ordered for line in entry]
+        return join_lines(lines)
+    entries = iterate_entries((line[:-1] for line in lines), timezone, arrival_at, is_each=True)
+    return order_pieces(entries, order, note)
 
 
 def _lines_of_document(
     split: Split, head: list[Block], blocks: Blocks, timezone: str | None, note: Note
 ) -> Blocks:
     """Yield the entries of a document, one a line, in the order of time."""
-    pieces, arrival_at = [data for data, _ in head], head[-1][1]
-    size = sum(map(len, pieces))
-    for data, arrival_at in blocks:
-        pieces.append(data)
-        size += len(data)
-        if size > _REVERSED_MAX_BYTES:
-            yield b"".join(pieces), arrival_at
-            yield from blocks
-            return
-    lines = to_lines(split, b"".join(pieces))
-    order = find_order(lines, timezone, arrival_at)
-    ordered = order_lines(lines, timezone, arrival_at, order=order, note=note)
-    yield b"".join(ordered), arrival_at
+    pieces = cut_document(split, chain(head, blocks), note)
+    first = next(pieces, None)
+    if first is None:
+        return
+    order = find_order(first.lines(), timezone, first.arrival_at)
+    lines = chain.from_iterable(piece.lines() for piece in chain((first,), pieces))
+    for data in order_lines(lines, timezone, first.arrival_at, order=order, note=note):
+        yield data, first.arrival_at

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from agent.sources.lines.envelopes.collector_prefix import CollectorPrefix, match_prefix
 from agent.sources.lines.fields.colours import strip_colours
 from agent.sources.lines.fields.decoding import decode
+from agent.sources.lines.whole_files.short_lines import shorten_lines
 
 Blocks = Iterator[tuple[bytes, float]]
 
@@ -20,6 +21,11 @@ _LEAST_STREAMS = 2
 _MAX_LINES = 512
 """Of one object; a longer one is read by lines."""
 _MAX_STREAMS = 256
+_MAX_CHARS = 8 << 20
+"""Of all objects that are not whole; with more they are read by lines."""
+
+Held = dict[str, list[str]]
+"""Lines of the object that each stream has begun."""
 
 
 def has_named_objects(head: bytes) -> bool:
@@ -35,16 +41,23 @@ def has_named_objects(head: bytes) -> bool:
 
 def join_objects(blocks: Blocks) -> Blocks:
     """Yield the lines, with each object behind a name as one line."""
-    held: dict[str, list[str]] = {}
-    carry, arrival_at = b"", 0.0
-    for data, arrival_at in blocks:
-        *lines, carry = (carry + data).split(b"\n")
-        yield _write(each for line in lines for each in _read(_decode(line), held)), arrival_at
-    rest = [*_read(_decode(carry), held), *(line for lines in held.values() for line in lines)]
-    yield _write(rest), arrival_at
+    held: Held = {}
+    arrival_at = 0.0
+    for data, arrival_at in shorten_lines(blocks):
+        lines = map(_decode, data.removesuffix(b"\n").split(b"\n"))
+        yield _write(each for line in lines for each in _read(line, held)), arrival_at
+        if sum(len(line) for each in held.values() for line in each) > _MAX_CHARS:
+            yield _write(_take_all(held)), arrival_at
+    yield _write(_take_all(held)), arrival_at
 
 
-def _read(line: str, held: dict[str, list[str]]) -> Iterator[str]:
+def _take_all(held: Held) -> list[str]:
+    lines = [line for each in held.values() for line in each]
+    held.clear()
+    return lines
+
+
+def _read(line: str, held: Held) -> Iterator[str]:
     """Yield the lines that are known to be whole with this one."""
     prefix = match_prefix(line)
     name = "" if prefix is None else prefix.origin

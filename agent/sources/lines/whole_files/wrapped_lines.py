@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 
 from agent.sources.lines.fields.decoding import decode
+from agent.sources.lines.parsing.line_parser import LINE_LIMIT
 from agent.sources.lines.whole_files.printed_tables import find_printed_table
+from agent.sources.lines.whole_files.short_lines import shorten_lines
 
 Blocks = Iterator[tuple[bytes, float]]
 
@@ -21,6 +23,8 @@ _MIN_WIDTH = 60
 _MIN_LINES = 3
 _PIECES = 4_096
 """Last lines of a block that are held: the next block may continue them."""
+_HELD_BYTES = 8 << 20
+"""Of these lines; more are no entry that was wrapped."""
 _TIME = re.compile(rb"\d\d:\d\d|\|\d{10}\.\d{3}\|")
 _HEAD_BYTES = 80
 _BEGIN_BYTES = 3
@@ -110,16 +114,18 @@ def find_word_wrapping(head: bytes) -> WordWrapping | None:
 
 def join_words(blocks: Blocks, wrapping: WordWrapping) -> Blocks:
     """Yield the lines; those that are wrapped between words are joined to their continuations."""
-    held, carry, arrival_at = list[bytes](), b"", 0.0
-    for data, arrival_at in blocks:
-        *lines, carry = (carry + data).split(b"\n")
-        held += [line.rstrip() for line in lines]
+    held, arrival_at = list[bytes](), 0.0
+    for data, arrival_at in shorten_lines(blocks):
+        held += [line.rstrip() for line in data.removesuffix(b"\n").split(b"\n")]
         last, least = max(0, len(held) - 1), max(0, len(held) - _PIECES)
         while last > least and not wrapping.is_entry(held[last]):
             last -= 1
+        if sum(map(len, held[last:])) > _HELD_BYTES:
+            last = len(held)
         yield _join_words(held[:last], wrapping), arrival_at
         del held[:last]
-    yield _join_words([*held, carry.rstrip()], wrapping), arrival_at
+    if held:
+        yield _join_words(held, wrapping), arrival_at
 
 
 def _join_words(lines: list[bytes], wrapping: WordWrapping) -> bytes:
@@ -151,6 +157,8 @@ def join_wrapped(blocks: Blocks, wrapping: Wrapping) -> Blocks:
         while last > least and len(lines[last - 1].rstrip(b"\r")) == wrapping.width:
             last -= 1
         carry = b"\n".join((*lines[last:], carry))
+        if len(carry) > _HELD_BYTES:
+            last, carry = len(lines), carry.rpartition(b"\n")[2][: LINE_LIMIT + 1]
         del lines[last:]
         yield _join(lines, wrapping) + b"\n" * bool(lines), arrival_at
     yield _join(carry.split(b"\n"), wrapping), arrival_at

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from agent.sources.lines.envelopes.tied_order import find_direction, split_entries
-from agent.sources.lines.whole_files.exports import UNKNOWN_ORDER, normalise
+from agent.sources.lines.whole_files.exports import normalise
+from agent.sources.lines.whole_files.ordered_pieces import UNKNOWN_ORDER
 from tests.agent.sources.lines.test_envelopes_of_recordings import GOLDEN, iso, rows, summarise
 
 RECORDINGS = (
