@@ -5,6 +5,7 @@ log is read again, and the spool drops the duplicates. The reverse order would l
 """
 
 import logging
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ from metrics.tracking.tracker import TrackerState
 VERSION = 1
 """Version of the format. Fields keep their encoded names and their defaults (these are not
 written), so up- and downgrades keep the state."""
+LEAST_MAX_BYTES = 64 << 20
+"""Longest file that is read whatever the memory limit: 20,000 members and 20,000 files have it.
+Beyond, the members would not fit into the limit: they take more memory than their text."""
 _MEMBERS_AT_ONCE = 200
 """Members encoded at once."""
 _encode = msgspec.json.Encoder().encode
@@ -57,11 +61,12 @@ class _Version(msgspec.Struct):
     version: int
 
 
-def load(path: Path) -> Checkpoint | None:
+def load(path: Path, max_bytes: int = LEAST_MAX_BYTES) -> Checkpoint | None:
     """Return the checkpoint, or None if there is none to resume from.
 
-    A file that cannot be used is kept as ``.corrupt`` with a warning. The agent then starts without
-    a checkpoint and reads its sources from their begin; equal events keep their ids.
+    A file that cannot be used, or is longer than ``max_bytes`` and `LEAST_MAX_BYTES`, is kept as
+    ``.corrupt`` with a warning. The agent then starts without a checkpoint and reads its sources
+    from their begin; equal events keep their ids.
 
     Raises:
         OutputError: the file is there and may not be read or moved.
@@ -70,12 +75,17 @@ def load(path: Path) -> Checkpoint | None:
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise OutputError(f"checkpoint {str(path)!r}: is no file")
-        data = path.read_bytes()
+        max_bytes = max(max_bytes, LEAST_MAX_BYTES)
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            data = file.read(max_bytes) if size <= max_bytes else b""
     except FileNotFoundError:
         return None
     except OSError as error:
         raise write_error(path, error) from error
     try:
+        if size > max_bytes:
+            raise msgspec.ValidationError(f"has {size:,} bytes, wanted {max_bytes:,} at most")
         return _decode(path, data)
     except MALFORMED as error:
         fault = str(error)

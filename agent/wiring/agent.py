@@ -88,7 +88,7 @@ class Agent:
             "another process uses it; give each agent a state_dir of its own",
         )
         checkpoint_path = config.state_dir / "checkpoint.json"
-        found = load_checkpoint(checkpoint_path) or Checkpoint()
+        found = load_checkpoint(checkpoint_path, config.limits.memory) or Checkpoint()
         self._hub = HubWiring(config, clock)
         sources = make_sources(config, found.sources)
         found = _drop_damaged(found, sources, checkpoint_path)

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from agent.errors import OutputError
 from agent.outputs.spool.spool import SpoolMark
-from agent.runtime.checkpoint import VERSION, Checkpoint, encode_parts, load, save
+from agent.runtime.checkpoint import (
+    LEAST_MAX_BYTES,
+    VERSION,
+    Checkpoint,
+    encode_parts,
+    load,
+    save,
+)
 from agent.sources.base import Tick
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.status import RebalanceStatus
@@ -208,3 +215,30 @@ def test_a_checkpoint_that_cannot_be_written_is_a_clear_error(tmp_path: Path) ->
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="is a file, wanted a folder"):
         save(tmp_path / "file" / "checkpoint.json", Checkpoint())
+
+
+@pytest.mark.parametrize(
+    ("limit", "is_read"), [(LEAST_MAX_BYTES, False), (LEAST_MAX_BYTES + 1, True), (1, False)]
+)
+def test_a_file_beyond_the_memory_is_kept_aside_unread(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, limit: int, is_read: bool
+) -> None:
+    path = tmp_path / "checkpoint.json"
+    save(path, Checkpoint())
+    os.truncate(path, LEAST_MAX_BYTES + 1)  # a hole, which takes no place on the disk
+
+    with caplog.at_level(logging.WARNING):
+        assert load(path, limit) is None
+
+    fault = str(vars(caplog.records[0])["fault"])
+    assert ("bytes, wanted" in fault) is not is_read
+    assert (tmp_path / "checkpoint.json.corrupt").stat().st_size == LEAST_MAX_BYTES + 1
+    assert not path.exists()
+
+
+def test_a_file_of_a_terabyte_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.json"
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+    assert load(path) is None
