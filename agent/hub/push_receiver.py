@@ -45,6 +45,9 @@ from metrics.tracking.status_track import StatusConfig
 _log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 2 * MAX_BYTES
+MAX_LINES = 40_000
+"""Of a batch; each record has more than a hundred bytes. 4 KB unpack to four million empty lines,
+and each of them takes as long as a record that is refused."""
 MAX_SPOOLS = 10_000
 _OFFSETS_KEPT = 8
 """Common events of two agents that show their present offset."""
@@ -377,7 +380,11 @@ class PushEndpoint:
             body = await self.bodies.read(request, MAX_BODY_BYTES)
         except BodyError as error:
             raise _PushRefusedError(error.status, str(error)) from error
-        return _decompress(body) if request.headers.get("content-encoding") == "gzip" else body
+        if request.headers.get("content-encoding") == "gzip":
+            body = _decompress(body)
+        if body.count(b"\n") + body.count(b"\r") > MAX_LINES:
+            raise _PushRefusedError(413, f"wanted {MAX_LINES:,} lines or less")
+        return body
 
     def _check_agent(self, spool: str, lines: bytes) -> None:
         if self.receiver.is_of_other_agent(spool, lines):
@@ -427,8 +434,11 @@ def _decompress(packed: bytes) -> bytes:
         lines = unpacker.decompress(packed, MAX_BODY_BYTES)
     except (zlib.error, gzip.BadGzipFile) as error:
         raise _PushRefusedError(400, f"the body is no gzip: {error}") from error
-    if unpacker.unconsumed_tail:
+    if unpacker.unconsumed_tail or len(lines) == MAX_BODY_BYTES:
         raise _PushRefusedError(413, f"wanted {MAX_BODY_BYTES} bytes or less when unpacked")
+    if not unpacker.eof or unpacker.unused_data:
+        fault = "it breaks off" if not unpacker.eof else "more follows behind its end"
+        raise _PushRefusedError(400, f"the body is no gzip: {fault}")
     return lines
 
 

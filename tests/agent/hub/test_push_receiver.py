@@ -9,7 +9,7 @@ import pytest
 from starlette.applications import Starlette
 
 from agent.hub import push_receiver
-from agent.hub.push_receiver import MAX_BODY_BYTES, PushReceiver, routes
+from agent.hub.push_receiver import MAX_BODY_BYTES, MAX_LINES, PushReceiver, routes
 from agent.outputs.hub_push.push import PATH
 from metrics.model.partitions import TEXT_MAX_CHARS
 from metrics.model.sample import Sample, Scope, encode
@@ -23,6 +23,7 @@ RECORDS = [
         run(Tracker(StatusConfig()), *(raised(code, 10.0 + code) for code in range(1, 6))), 1
     )
 ]
+_PACKED = gzip.compress(b"".join(map(encode, RECORDS)), mtime=0)
 
 
 @dataclass
@@ -221,6 +222,16 @@ def test_without_the_token_nobody_writes(shown: str) -> None:
             413,
             "bytes or less when unpacked",
         ),
+        (
+            gzip.compress(b"\n" * (MAX_LINES + 1), mtime=0),
+            {"Content_Encoding": "gzip"},
+            413,
+            "lines or less",
+        ),
+        (b"\r" * (MAX_LINES + 1), {}, 413, "lines or less"),
+        (_PACKED[:-9], {"Content_Encoding": "gzip"}, 400, "the body is no gzip"),
+        (_PACKED + b"x", {"Content_Encoding": "gzip"}, 400, "the body is no gzip"),
+        (_PACKED + _PACKED, {"Content_Encoding": "gzip"}, 400, "the body is no gzip"),
     ],
 )
 def test_wrong_request_is_told(
@@ -229,6 +240,7 @@ def test_wrong_request_is_told(
     answer = hub.ask("POST", body, **headers)
 
     assert (answer.status_code, text in answer.json()["error"]) == (status_code, True)
+    assert hub.taken == []
 
 
 def test_a_batch_without_room_is_not_taken_and_comes_again(hub: Hub) -> None:
