@@ -31,6 +31,8 @@ MAX_BYTES = 8192
 INTERVAL_S, BURST = 1.0, 30
 """One marker a second, and 30 at once: deploys post one each."""
 _NAME_MAX_CHARS = 255
+_PAST_S, _AHEAD_S = 10 * 366 * 86_400.0, 86_400.0
+"""Reports leave out what is more than a day ahead; another century is a mistake."""
 
 
 class Annotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,7 +99,7 @@ def read_annotation(body: bytes, cluster: str, now: float) -> Sample:
     names = (given.group, given.app, given.cluster or "")
     if any(len(name) > _NAME_MAX_CHARS for name in names):
         raise ValueError(f"a name is longer than {_NAME_MAX_CHARS} characters")
-    ts = format_time(now if given.at is None else parse_time(given.at))
+    ts = format_time(now if given.at is None else _read_time(given.at, now))
     where = cluster if given.cluster is None else given.cluster
     return Sample(
         id=digest(Scope.GROUP, where, given.group, given.app, SampleKind.ANNOTATION, ts, text),
@@ -110,6 +112,13 @@ def read_annotation(body: bytes, cluster: str, now: float) -> Sample:
         reason=clip_reason(text),
         source="http",
     )
+
+
+def _read_time(text: str, now: float) -> float:
+    at = parse_time(text)
+    if not now - _PAST_S <= at <= now + _AHEAD_S:
+        raise ValueError(f"at: found {text!r}, wanted a time of the last ten years up to tomorrow")
+    return at
 
 
 def _refuse(error: str, status: int, headers: dict[str, str] | None = None) -> Response:

@@ -14,7 +14,7 @@ from agent.web.annotations_api import BURST, MAX_BYTES, read_annotation, routes
 from agent.web.reload_auth import ANNOTATIONS, ReloadPolicy
 from metrics.model.sample import Sample, SampleKind, decode, encode
 
-NOW = 1_770_000_000.0
+NOW = 1_775_000_000.0
 
 
 class Web:
@@ -61,7 +61,7 @@ def test_only_who_may_reload_may_post(tmp_path: Path) -> None:
 def test_marker_that_is_posted_twice_has_one_id() -> None:
     body = b'{"text": "release 7", "at": "2026-03-12T10:00:00Z"}'
     assert read_annotation(body, "prod", NOW).id == read_annotation(body, "prod", NOW + 5).id
-    assert read_annotation(b'{"text": "x"}', "prod", NOW).ts == "2026-02-02T02:40:00.000000Z"
+    assert read_annotation(b'{"text": "x"}', "prod", NOW).ts == "2026-03-31T23:33:20.000000Z"
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,12 @@ def test_marker_that_is_posted_twice_has_one_id() -> None:
         (b'{"text": "x", "at": "2026-03-12T10:00:00"}', "no zone"),
         (b'{"text": "x", "group": "%s"}' % (b"g" * 300), "longer than 255"),
         (b"[" * 5000, "no annotation"),
+        (b'{"text": ' + b"[" * 5000, "no annotation"),
+        (b'{"text": "\\ud800"}', "no annotation"),
+        (b'{"text": "x", "at": "2026-04-02T23:33:21Z"}', "up to tomorrow"),
+        (b'{"text": "x", "at": "9999-12-31T23:59:59-14:00"}', "up to tomorrow"),
+        (b'{"text": "x", "at": "1970-01-01T00:00:00Z"}', "up to tomorrow"),
+        (b'{"text": "x", "at": "0001-01-01T00:00:00+14:00"}', "up to tomorrow"),
     ],
 )
 def test_other_bodies_are_refused_with_a_reason(body: bytes, said: str) -> None:
