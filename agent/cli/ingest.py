@@ -13,6 +13,7 @@ import click
 from agent.cli.spark_exit import spark_exit
 from agent.cli.spark_jars import find_jars, jar_options
 from agent.errors import reason_of
+from agent.small_files import read_text
 
 if TYPE_CHECKING:
     from aggregation.spark.ingest.job import IngestSource
@@ -144,7 +145,7 @@ def _sources(places: Sequence[str], properties: Path | None) -> list["IngestSour
 def _properties(path: Path) -> dict[str, str]:
     """Read a Java properties file: NAME=VALUE, ``#`` begins a comment."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"{path}: cannot be read: {reason_of(error)}") from error
     pairs = {}

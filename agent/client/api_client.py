@@ -12,11 +12,13 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from http.client import HTTPException, HTTPResponse
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from agent.errors import ConfigError, RecordsError, reason_of
+from agent.small_files import check_certificates
 from agent.timed_opener import open_timed
 from metrics.model.sample import MALFORMED
 
@@ -90,9 +92,12 @@ def _without_user(url: str) -> tuple[str, str]:
 def _tls() -> ssl.SSLContext:
     name = "REBALANCE_AGENT_CA_FILE"
     try:
-        context = ssl.create_default_context(cafile=os.environ.get(name))
+        if authorities := os.environ.get(name):
+            check_certificates(Path(authorities))
+        context = ssl.create_default_context(cafile=authorities)
         name = "REBALANCE_AGENT_CERTIFICATE_FILE"
         if own := os.environ.get(name):
+            check_certificates(Path(own))
             context.load_cert_chain(own, password=_NO_PASSWORD)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{name}: {os.environ.get(name)}: {error}; wanted PEM") from error

@@ -6,6 +6,7 @@ from pathlib import Path
 from agent.config.addresses import check_url
 from agent.config.kafka import check_topic
 from agent.errors import ConfigError, reason_of
+from agent.small_files import read_text
 from metrics.model.units import Duration
 
 
@@ -55,7 +56,7 @@ def read_token(path: Path | None) -> str:
     if path is None:
         return ""
     try:
-        token = path.read_text(encoding="utf-8").strip()
+        token = read_text(path).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"hub.token_file: {path}: {reason_of(error)}") from error
     if not token:

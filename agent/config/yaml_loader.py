@@ -1,5 +1,6 @@
 """Safe YAML files as plain values: bounded size, no tags, no aliases, no duplicate keys."""
 
+import errno
 import os
 import re
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from typing import Any
 import yaml
 
 from agent.errors import ConfigError
+from agent.small_files import read_bytes
 
 MAX_BYTES = 1024 * 1024
 """Far above any configuration by hand; stops a log or a device named by mistake."""
@@ -73,12 +75,11 @@ def read_yaml(path: Path, environ: Mapping[str, str] = os.environ) -> dict[str, 
 
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_bytes(path, MAX_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise ConfigError(f"{path}: is larger than 1 MiB, so it is no configuration") from error
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(content) > MAX_BYTES:
-        raise ConfigError(f"{path}: is larger than 1 MiB, so it is no configuration")
     value = _parse(path, content)
     if value is None:
         return {}

@@ -12,6 +12,7 @@ from typing import Any
 from agent.config.addresses import parse_address
 from agent.config.yaml_loader import read_yaml
 from agent.errors import ConfigError
+from agent.small_files import read_text
 from agent.sources.registry import REGISTRY
 from agent.sources.source_type import Capability
 from agent.wiring.agent_config import WORKLOAD_VARIABLES, AgentConfig, load
@@ -131,7 +132,7 @@ def read_sidecar(
     config = load(path, environ=environ)
     _, port = parse_address(config.web.listen[0], "web.listen[0]")
     return Sidecar(
-        config_text=path.read_text(encoding="utf-8"),
+        config_text=read_text(path),
         folders=_folders(config, where or str(path)),
         port=port,
         captures=any(

@@ -12,6 +12,7 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from agent.small_files import read_bytes
 from agent.web.same_origin import is_foreign
 
 RELOAD = "/-/reload"
@@ -41,8 +42,8 @@ class ReloadPolicy:
             wanted = f"wanted {signal}web.token_file or users in the configuration"
             return PlainTextResponse(f"reading only: {wanted}\n", 403)
         try:
-            with self.token_file.open("rb") as file:  # each time: it may have changed
-                token = file.read(_MAX_TOKEN_BYTES).strip()
+            # each time: it may have changed
+            token = read_bytes(self.token_file, _MAX_TOKEN_BYTES, wait_s=0).strip()
         except OSError as error:
             return PlainTextResponse(f"web.token_file: {error.strerror}\n", 500)
         scheme, _, shown = request.headers.get("authorization", "").partition(" ")

@@ -14,6 +14,7 @@ from typing import Any
 
 from agent.config.codec import suggest
 from agent.errors import ConfigError
+from agent.small_files import check_certificates
 from agent.web.web_config import ClientAuth, TlsServerConfig, TlsVersion
 
 log = logging.getLogger(__name__)
@@ -124,7 +125,7 @@ def _check_readable(path: Path | None, where: str) -> None:
     if path is None:
         return
     try:
-        path.open("rb").close()
+        check_certificates(path)
     except OSError as error:
         raise ConfigError(f"{where}: {path}: {error.strerror}") from error
 

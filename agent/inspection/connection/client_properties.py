@@ -34,6 +34,7 @@ from agent.inspection.connection.security import (
     exchange_assertion,
     fetch_token,
 )
+from agent.small_files import check_certificates, read_bytes, read_text
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -53,7 +54,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         said = reason_of(error)
         raise ConfigError(f"{path}: cannot be read: {said}") from error
@@ -211,6 +212,7 @@ def _tls(properties: Mapping[str, str], where: str) -> ssl.SSLContext:
     location = None if store is not None else properties.get("ssl.truststore.location")
     own = _open_store(properties, "ssl.keystore", where)
     try:
+        check_certificates(None if location is None else Path(location))
         context = ssl.create_default_context(cafile=location, cadata=trusted)
         if own is not None:
             _load_text(context, own.key, "")
@@ -240,7 +242,7 @@ def _open_store(properties: Mapping[str, str], name: str, where: str) -> KeyStor
         return None
     key = f"{where}: {name}.location"
     try:
-        data = Path(location).read_bytes()
+        data = read_bytes(Path(location))
     except OSError as error:
         raise ConfigError(f"{key}: {location} cannot be read: {error.strerror}") from error
     password = properties.get(f"{name}.password", "")
@@ -254,6 +256,7 @@ def _load_own(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
     location = properties.get("ssl.keystore.location")
     chain = properties.get("ssl.keystore.certificate.chain")
     if location is not None:
+        check_certificates(Path(location))
         context.load_cert_chain(location, password=password)
     elif chain is not None:
         _load_text(context, f"{properties.get('ssl.keystore.key', '')}\n{chain}\n", password)
@@ -268,6 +271,6 @@ def _load_text(context: ssl.SSLContext, text: str, password: str) -> None:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text().strip()
+        return read_text(path).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {reason_of(error)}") from error

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agent.errors import ConfigError
+from agent.small_files import read_text
 
 _VARIABLE = re.compile(r"\$\{([^}:]*):(?:([^}]*):)?([^}]*)\}")
 _PREFIX = "config.providers"
@@ -84,7 +85,7 @@ class _Provider:
                 return self._read(self._check(Path(path))).get(key)
             case "DirectoryConfigProvider":
                 file = self._check(Path(path, key))
-                return file.read_text(encoding="utf-8") if file.is_file() else None
+                return read_text(file) if file.is_file() else None
             case other:
                 known = "EnvVarConfigProvider, FileConfigProvider, DirectoryConfigProvider"
                 raise ConfigError(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import ConfigError, reason_of
+from agent.small_files import read_text
 
 _OPTION = re.compile(r'([\w.]+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|([^\s";]+))')
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -45,7 +46,7 @@ def read_client_section(path: Path) -> str:
 
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"KAFKA_OPTS: {path} cannot be read: {reason_of(error)}") from error
     match = _SECTION.search(_COMMENT.sub(" ", text))

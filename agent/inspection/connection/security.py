@@ -13,6 +13,7 @@ from agent.config.security import Mechanism, SecurityConfig
 from agent.errors import ConfigError, reason_of
 from agent.inspection.connection.errors import RefusedError, UnreachableError
 from agent.inspection.connection.sasl import Exchange, oauth_bearer, plain, scram
+from agent.small_files import check_certificates, read_text
 
 CLIENT_ID = "rebalance-agent"
 _TOKEN_TIMEOUT_S = 10.0
@@ -87,6 +88,8 @@ def open_security(config: SecurityConfig) -> Security:
 def _tls(config: SecurityConfig) -> ssl.SSLContext:
     password = _secret(config.key_password_file) if config.key_password_file else ""
     try:
+        for path in (config.ca_file, config.certificate, config.key):
+            check_certificates(path)
         context = ssl.create_default_context(cafile=config.ca_file)
         if config.certificate is not None:
             context.load_cert_chain(config.certificate, config.key, password)
@@ -99,7 +102,7 @@ def _tls(config: SecurityConfig) -> ssl.SSLContext:
 
 def _secret(path: Path) -> str:
     try:
-        return path.read_text().rstrip("\r\n")
+        return read_text(path).rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         text = reason_of(error)
         raise ConfigError(f"security: {path} cannot be read: {text}") from error

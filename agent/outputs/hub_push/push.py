@@ -23,6 +23,7 @@ from agent.http_deadline import TimedHttpConnection, TimedHttpsConnection
 from agent.outputs.spool.identity import discard_spool_id, spool_id
 from agent.outputs.spool.reader import SpoolBatch, batch_after, newest_seq
 from agent.processes.daemon_thread import call_in_daemon
+from agent.small_files import check_certificates
 from metrics.exporters.exposition import OutputStats
 from metrics.model.sample import MALFORMED
 
@@ -275,9 +276,11 @@ def _open_connection(url: urllib.parse.SplitResult, config: HubConfig) -> HTTPCo
 def _tls(config: HubConfig) -> ssl.SSLContext:
     name, path = "ca_file", config.ca_file
     try:
+        check_certificates(path)
         context = ssl.create_default_context(cafile=path)
         if config.certificate_file is not None:
             name, path = "certificate_file", config.certificate_file
+            check_certificates(path)
             context.load_cert_chain(path, password=_NO_PASSWORD)
     except (OSError, ValueError) as error:
         raise ConfigError(f"hub.{name}: {path}: {error}; wanted PEM") from error

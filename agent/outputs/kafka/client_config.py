@@ -7,6 +7,7 @@ from typing import Any
 from agent.config.kafka import KafkaAccess
 from agent.config.security import Mechanism, SecurityConfig
 from agent.inspection.connection.security import open_security
+from agent.small_files import read_text
 
 _TOKEN_LIFE_S = 300.0
 """Longest use of a token before it is read again: a file holds no expiry."""
@@ -46,7 +47,7 @@ def _tls(security: SecurityConfig) -> dict[str, Any]:
         "ssl.ca.location": security.ca_file,
         "ssl.certificate.location": security.certificate,
         "ssl.key.location": security.key or security.certificate,
-        "ssl.key.password": password and password.read_text(encoding="utf-8").rstrip("\r\n"),
+        "ssl.key.password": password and read_text(password).rstrip("\r\n"),
         "ssl.endpoint.identification.algorithm": "https" if security.verify_host_name else "none",
     }
     return {name: str(value) for name, value in found.items() if value is not None}

@@ -26,6 +26,7 @@ from agent.outputs.kafka.client_config import client_properties
 from agent.outputs.spool.identity import spool_id
 from agent.outputs.spool.reader import SpoolBatch, batch_after
 from agent.processes.daemon_thread import call_in_daemon
+from agent.small_files import read_bytes
 from metrics.exporters.exposition import OutputStats
 from metrics.model.sample import MALFORMED
 
@@ -226,7 +227,7 @@ class KafkaOutput:
 def _read(path: Path, spool: str) -> int:
     """Return the saved number of a spool; 0 for another spool or a damaged file."""
     try:
-        progress = msgspec.json.decode(path.read_bytes(), type=_TopicProgress)
+        progress = msgspec.json.decode(read_bytes(path), type=_TopicProgress)
     except (FileNotFoundError, *MALFORMED):
         return 0
     except OSError as error:

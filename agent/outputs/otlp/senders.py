@@ -11,6 +11,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from agent.config.otlp import OtlpConfig, OtlpProtocol
 from agent.config.yaml_loader import read_yaml
 from agent.errors import ConfigError, OutputError
+from agent.small_files import check_certificates
 
 MAX_POINTS = 2_000
 """Points of a request, some 600 KB; gRPC receivers refuse more than 4 MiB."""
@@ -97,7 +98,7 @@ def read_headers(path: Path | None) -> dict[str, str]:
 
 def _check_readable(path: Path) -> None:
     try:
-        path.read_bytes()
+        check_certificates(path)
     except OSError as error:
         raise ConfigError(f"otlp.ca_file: {path}: {error.strerror}") from error
 

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from agent.errors import RebalanceAgentError
+from agent.small_files import read_bytes
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.http_events.config import HttpConfig
 from agent.sources.http_events.events import EventError, EventKind, build_signal, read_events
@@ -231,7 +232,7 @@ class HttpSource:
 
     def _read_token(self, path: Path) -> bytes:
         try:
-            token = path.read_bytes().strip()
+            token = read_bytes(path, wait_s=0).strip()
         except OSError as error:
             if not self._has_reported_token:
                 self._has_reported_token = True

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent.errors import ConfigError
+from agent.small_files import check_certificates
 from agent.sources.proxy.config import ListenTls, TlsConfig, UpstreamTls
 
 _NO_PASSWORD = b""
@@ -44,7 +45,7 @@ def _check_readable(where: str, path: Path | None) -> None:
     if path is None:
         return
     try:
-        path.open("rb").close()
+        check_certificates(path)
     except OSError as error:
         raise ConfigError(f"{where}: {path}: {error.strerror}") from error
 
