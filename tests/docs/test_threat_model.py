@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from agent import request_bodies
+from agent import request_bodies, small_files
 from agent.config import yaml_loader
 from agent.config.limits import LimitsConfig
 from agent.hub import push_receiver, recent_records
 from agent.inspection.connection import admin_requests, broker_connection, broker_pool
 from agent.outputs.hub_push import push
 from agent.outputs.spool import spool
-from agent.runtime import log_format, pipeline
+from agent.runtime import checkpoint, log_format, pipeline
 from agent.sources.http_events import source as http_events
 from agent.sources.http_events.config import HttpConfig
 from agent.sources.librdkafka_stats import unix_socket
 from agent.sources.lines.envelopes import envelope
 from agent.sources.lines.following import file_reports, live_documents, tail
 from agent.sources.lines.parsing import line_parser, origin_streams
-from agent.sources.lines.whole_files import log_file
+from agent.sources.lines.whole_files import document_pieces, log_file
 from agent.sources.logs import client_interpreter, partition_budget
 from agent.sources.proxy.config import ProxyConfig
 from agent.sources.statistics import interpreter as statistics
@@ -102,6 +102,7 @@ _FIGURES = {
         f"after {log_file.BLOCK_S * 1000:g} ms of CPU time",
         f"a step ends after {tail._SLICE_S * 1000:g} ms",
         f"that are held {_mib(live_documents.HELD_MAX_BYTES)}",
+        f"in pieces of {_mib(document_pieces.WHOLE_MAX_BYTES)}",
         f"first {file_reports._BLIND_LINES} lines",
         f"first {file_reports._LOGGED_FILES} files",
     ],
@@ -126,6 +127,7 @@ _FIGURES = {
     ],
     "hub": [
         f"a batch of {_mib(push_receiver.MAX_BODY_BYTES)}",
+        f"of {push_receiver.MAX_LINES:,} lines",
         _TEXT,
         f"a value of a change of {partitions.TEXT_MAX_CHARS >> 10} Ki characters",
         f"{recent_records.MAX_CHANGE_CHARS >> 20} Mi of all in memory",
@@ -184,9 +186,14 @@ _FIGURES = {
         f"log lines of one place in the code {log_format.REPEAT_BURST:g} at once",
     ],
     "spool": [f"{_mib(spool._BUFFER_BYTES)} in memory"],
-    "checkpoint": [f"a {pipeline._SAVE_SHARE:g}th of the time"],
+    "checkpoint": [
+        f"a {pipeline._SAVE_SHARE:g}th of the time",
+        f"more than {_mib(checkpoint.LEAST_MAX_BYTES)} and",
+    ],
     "configuration": [
         f"{_mib(yaml_loader.MAX_BYTES)} a file",
+        f"{_mib(small_files._AUTHORITIES_MAX_BYTES)} of certificates",
+        f"a pipe ends within {_seconds(small_files.PIPE_WAIT_S)}",
         f"up to {config_faults.MAX_FAULTS})",
     ],
     "HTTP requests": [
