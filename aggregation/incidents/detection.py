@@ -598,7 +598,13 @@ class GroupHistory:
 
     def _note_surges(self, roots: Iterable[Cause], draft: Draft) -> None:
         """Link a member that leaves with the successor that came shortly before."""
-        left = [cause for cause in roots if cause.kind is IncidentKind.MEMBER_LEFT]
+        found = [*roots]
+        came = {cause.member.key for cause in found if cause.kind is IncidentKind.MEMBER_JOINED}
+        left = [
+            cause
+            for cause in found
+            if cause.kind is IncidentKind.MEMBER_LEFT and cause.member.key not in came
+        ]
         names = self.members.count_names() if left else {}
         for cause in left:
             self._note_surge(cause, draft, names)

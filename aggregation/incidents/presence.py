@@ -231,6 +231,8 @@ class Presence:
             return None
         is_shared = names.get(cause.member.client_id, 0) > 0
         for away in self.find_recent(cause.at):
+            if away.member[:2] == cause.member[:2] and away.member.twin != cause.member.twin:
+                continue  # of several on one machine, each has a place of its own
             in_time = away.at <= cause.at <= away.at + RESTART_S
             is_free = successors.get(away.member, cause.member) == cause.member
             if in_time and is_free and replaces(cause.member, away.member, is_shared=is_shared):

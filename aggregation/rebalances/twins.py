@@ -4,13 +4,15 @@ Theory of operation. Two member ids that got an assignment of one generation are
 however alike their names are; so are two log files that are written at one time. Only then these
 count: each member has a place of its own, numbered from 0. All member ids of one file are of one
 place, and a member id that follows another within an episode is the same process. Any other takes
-the place of one that has gone before, the latest first, else a new one. So a process that restarts
+the place of one that has gone before, the latest first, else a new one; other files have other
+places, unless their names differ by dates or process ids alone. So a process that restarts
 keeps its number, though its member id is new. Clients without member ids in their logs (Java before
 2.4, librdkafka at its default level) have their files alone.
 
 Source: incidents.md 1a.3 and 1a.4.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +23,8 @@ from metrics.model.sample import Outcome, Sample, SampleKind, Scope
 
 _Names = tuple[str, str, str, str]
 """Cluster, group, client id, host."""
+_GENERATED = re.compile(r"(\d[-_.:T\d]{2,}\d|[0-9a-f]{8,})(?=[^/\\]*$)")
+"""Dates, process ids and digests in a file's name: each start may write a file of its own."""
 _MEMBER_EVENTS = {SampleKind.TRANSITION, SampleKind.SIGNAL, SampleKind.LOST}
 
 
@@ -63,6 +67,15 @@ class _TwinPlace:
     number: int
     last: str
     gone: str
+    log_file: str | None = None
+
+    def is_free_for(self, process: _Process) -> bool:
+        """Check that a process may be the next one: the last one has ended, in such a file."""
+        if self.last >= process.first:
+            return False
+        if self.log_file is None or process.log_file is None:
+            return True
+        return _GENERATED.sub("", self.log_file) == _GENERATED.sub("", process.log_file)
 
 
 def number_twins(records: Sequence[Sample]) -> list[Sample]:
@@ -155,13 +168,13 @@ def _number_places(by_start: Iterable[tuple[str, _Process]]) -> dict[str, int]:
     places: list[_TwinPlace] = []
     found: dict[str, int] = {}
     for root, process in by_start:
-        free = [place for place in places if place.last < process.first]
+        free = [place for place in places if place.is_free_for(process)]
         if free:
             place = max(free, key=lambda each: each.gone)
         else:
             place = _TwinPlace(len(places), "", "")
             places.append(place)
-        place.last, place.gone = process.last, process.gone
+        place.last, place.gone, place.log_file = process.last, process.gone, process.log_file
         found[root] = place.number
     return found
 

@@ -23,6 +23,8 @@ from metrics.tracking.consumer import Consumer, MemberView
 from metrics.tracking.source_traits import TRAITS
 
 _Key = tuple[str, ...]
+_SAME_JOIN_S = 1.0
+"""A log and the traffic show one join no further apart."""
 
 
 class Identity(NamedTuple):
@@ -154,13 +156,9 @@ class MemberIndex:
             # the same view, which has learned its cluster; or a static member
             if consumer.view_of(signal) is not None or member.group_instance_id is not None:
                 return consumer
-        others = [
-            consumer
-            for consumer in candidates
-            if consumer.is_attached
-            and not (consumer.member_ids and member.member_id)
-            and all(view.source is not signal.source for view in consumer.views)
-        ]
+        others = [c for c in candidates if c.is_attached and _may_be_seen_by(signal, c)]
+        if len(others) > 1:  # replicas of one machine: that of the log whose member joins just now
+            others = [c for c in others if _joins_at(signal.at, c)]
         return others[0] if len(others) == 1 else None
 
     def _correct(
@@ -225,6 +223,21 @@ class MemberIndex:
             others = tuple(c for c in self._by_name.pop(name, ()) if c is not consumer)
             if others:
                 self._by_name[name] = others
+
+
+def _may_be_seen_by(signal: Signal, consumer: Consumer) -> bool:
+    """Return True if no live view is of the same kind of source, nor has another member id."""
+    return not any(
+        view.attached
+        and (view.source is signal.source or (view.has_member_id and signal.member.member_id))
+        for view in consumer.views
+    )
+
+
+def _joins_at(at: float, consumer: Consumer) -> bool:
+    """Return True if the consumer's sources have shown its join at about that time."""
+    joined_at = consumer.track.joined_at
+    return joined_at is not None and abs(joined_at - at) <= _SAME_JOIN_S
 
 
 def _view_key(source: SourceKind, member: Member) -> _Key:

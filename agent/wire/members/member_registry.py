@@ -237,11 +237,13 @@ class MemberRegistry:
         if found is not None and found.identity.group_instance_id == instance_id:
             return found
         candidates = self._by_client.get(_client_key(group, client_id, connection.client.host), ())
-        for member in reversed(candidates):
-            identity = member.identity
-            if (identity.client_id, identity.group_instance_id) != (client_id, instance_id):
-                continue
-            if not member.connections or _is_of_process(member, process_id):
+        names = client_id, instance_id
+        alike = [
+            c for c in candidates if names == (c.identity.client_id, c.identity.group_instance_id)
+        ]
+        for member in reversed(alike):
+            is_restart = not member.connections and len(alike) == 1  # else any of them may be it
+            if is_restart or _is_of_process(member, process_id):
                 self._detach(member)
                 member.reset()
                 return member

@@ -97,9 +97,17 @@ def test_files_that_are_written_at_one_time_are_two_members() -> None:
 
 
 def test_a_file_for_each_start_is_one_member() -> None:
-    found = [in_file(event("", at, 0, at), f"app-{at}.log") for at in (1, 9, 20)]
+    found = [in_file(event("", at, 0, at), f"/log/app-2026-11-0{at}.log") for at in (1, 5, 9)]
+    others = [in_file(event("b", at, 0, at), "/log/b.log") for at in (1, 9)]
 
-    assert numbers(found) == [0, 0, 0]
+    assert numbers([*found, *others]) == [0, 0, 0, 1, 1]
+
+
+def test_another_file_is_another_member_although_its_process_began_later() -> None:
+    found = [in_file(event("", at, 0, at), f"/app-{at}/app.log") for at in (1, 5, 9)]
+    others = [in_file(event("b", at, 0, at), "/log/b.log") for at in (1, 9)]
+
+    assert numbers([*found, *others]) == [0, 2, 3, 1, 1]
 
 
 def test_a_restart_in_the_same_file_keeps_the_number() -> None:

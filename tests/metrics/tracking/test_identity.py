@@ -129,6 +129,28 @@ class TestApart:
 
         assert statuses(tracker) == [0, 0, 1]
 
+    def test_of_two_candidates_the_one_that_joins_now(self, tracker: Tracker) -> None:
+        """Replicas of one machine; their logs have no member ids, as Java's before 3.0."""
+        run(tracker, raised(1, 1.0, OTHER_LOG), synced(2.0, OTHER_LOG), seen(1.0, LOG))
+        run(tracker, signal(SignalKind.JOIN, 9.0, LOG))
+
+        run(tracker, raised(2, 9.1, called(ADDRESS, "x"), source=WIRE))
+
+        rows = tracker.snapshot(9.2).consumers
+        assert {(row.member_id, row.status.value) for row in rows} == {("x", 2), (None, 0)}
+
+    def test_a_new_process_of_a_log_whose_last_one_was_on_the_wire(self, tracker: Tracker) -> None:
+        """It was killed: the id that the wire showed is not that of the log's new process."""
+        run(tracker, seen(1.0, OTHER_LOG))
+        run(tracker, signal(SignalKind.JOIN, 2.0, LOG))
+        run(tracker, raised(2, 2.1, called(ADDRESS, "x"), source=WIRE))
+        tracker.detach(ADDRESS.origin, 5.0)
+        run(tracker, signal(SignalKind.JOIN, 9.0, LOG))
+
+        run(tracker, raised(2, 9.1, called(OTHER_ADDRESS, "y"), source=WIRE))
+
+        assert {row.member_id for row in tracker.snapshot(9.2).consumers} == {"y", None}
+
     def test_ids_of_both_that_differ(self, tracker: Tracker) -> None:
         run(tracker, seen(1.0, called(LOG, "x")), raised(1, 2.0, called(ADDRESS, "y"), source=WIRE))
 
