@@ -41,7 +41,9 @@ class _Process:
 
     def add(self, record: Sample) -> None:
         self.log_file = self.log_file or record.log_file
-        self.first, self.last = min(self.first, record.ts), max(self.last, record.ts)
+        self.first = min(self.first, record.ts)
+        if record.kind is not SampleKind.LOST:  # an open status of a dead process ends much later
+            self.last = max(self.last, record.ts)
         if record.outcome is Outcome.SYNCED and record.generation is not None:
             self.generations.add(record.generation)
         if record.outcome is Outcome.LEFT or record.kind is SampleKind.LOST:

@@ -18,7 +18,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from metrics.model.signals import Member, Signal, SourceKind
+from metrics.model.signals import Member, Signal, SignalKind, SourceKind
+from metrics.model.status import RebalanceStatus
 from metrics.tracking.consumer import Consumer, MemberView
 from metrics.tracking.source_traits import TRAITS
 
@@ -83,10 +84,7 @@ class MemberIndex:
             return Identity(known)
         if by_id is not None:
             return self._correct(known, view, by_id, signal)
-        if view.has_member_id or not known.member_ids:
-            return Identity(known)
-        self._remove_view(known, view)
-        return Identity(None)
+        return self._identify_new_id(known, view, signal)
 
     def record_view(self, consumer: Consumer, signal: Signal) -> None:
         """Update the view of a signal's source, and move its consumer to the end."""
@@ -160,6 +158,33 @@ class MemberIndex:
         if len(others) > 1:  # replicas of one machine: that of the log whose member joins just now
             others = [c for c in others if _joins_at(signal.at, c)]
         return others[0] if len(others) == 1 else None
+
+    def _identify_new_id(self, known: Consumer, view: MemberView, signal: Signal) -> Identity:
+        """Return the consumer of a known view with a member id that no consumer has."""
+        other = self._find_other_joining(known, signal)
+        if other is None and (view.has_member_id or not known.member_ids):
+            return Identity(known)
+        self._remove_view(known, view)
+        return Identity(other)
+
+    def _find_other_joining(self, known: Consumer, signal: Signal) -> Consumer | None:
+        """Return another member whose log shows the join that a new member id is of.
+
+        Of several processes of one name on one machine, the traffic takes a new one for the one
+        that has ended; the log of that one stays, without a join.
+        """
+        if signal.kind is not SignalKind.RAISE or _joins_at(signal.at, known):
+            return None
+        others = (c for c in self.candidates(signal.member) if c is not known)
+        joining = [
+            consumer
+            for consumer in others
+            if consumer.is_attached
+            and _is_compatible(consumer, signal)
+            and _may_be_seen_by(signal, consumer)
+            and _joins_at(signal.at, consumer)
+        ]
+        return joining[0] if len(joining) == 1 else None
 
     def _correct(
         self, known: Consumer, view: MemberView, by_id: Consumer, signal: Signal
@@ -236,8 +261,10 @@ def _may_be_seen_by(signal: Signal, consumer: Consumer) -> bool:
 
 def _joins_at(at: float, consumer: Consumer) -> bool:
     """Return True if the consumer's sources have shown its join at about that time."""
-    joined_at = consumer.track.joined_at
-    return joined_at is not None and abs(joined_at - at) <= _SAME_JOIN_S
+    track = consumer.track
+    begins = [] if track.status is not RebalanceStatus.NEW_MEMBER else [track.since_at]
+    begins += [] if track.joined_at is None else [track.joined_at]
+    return any(abs(begin - at) <= _SAME_JOIN_S for begin in begins)
 
 
 def _view_key(source: SourceKind, member: Member) -> _Key:

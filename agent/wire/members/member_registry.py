@@ -241,8 +241,9 @@ class MemberRegistry:
         alike = [
             c for c in candidates if names == (c.identity.client_id, c.identity.group_instance_id)
         ]
+        are_several = sum(not member.connections for member in alike) > 1
         for member in reversed(alike):
-            is_restart = not member.connections and len(alike) == 1  # else any of them may be it
+            is_restart = not member.connections and not are_several
             if is_restart or _is_of_process(member, process_id):
                 self._detach(member)
                 member.reset()

@@ -151,6 +151,26 @@ class TestApart:
 
         assert {row.member_id for row in tracker.snapshot(9.2).consumers} == {"y", None}
 
+    def test_a_new_process_that_the_traffic_takes_for_another_one(self, tracker: Tracker) -> None:
+        """The traffic knows the address alone; another log shows that its member joins."""
+        run(tracker, signal(SignalKind.JOIN, 2.0, LOG))
+        run(tracker, raised(2, 2.1, called(ADDRESS, "x"), source=WIRE))
+        run(tracker, signal(SignalKind.JOIN, 9.0, OTHER_LOG))
+
+        run(tracker, raised(2, 9.1, called(ADDRESS, "y"), source=WIRE))
+        run(tracker, raised(5, 9.2, LOG))
+
+        rows = tracker.snapshot(9.3).consumers
+        assert {(row.member_id, row.status.value) for row in rows} == {("x", 5), ("y", 2)}
+
+    def test_a_log_that_shows_a_new_member_joins(self, tracker: Tracker) -> None:
+        """A log of KIP-848 shows no request."""
+        run(tracker, seen(1.0, OTHER_LOG), raised(2, 9.0, LOG))
+
+        run(tracker, raised(2, 9.1, called(ADDRESS, "x"), source=WIRE))
+
+        assert statuses(tracker) == [0, 2]
+
     def test_ids_of_both_that_differ(self, tracker: Tracker) -> None:
         run(tracker, seen(1.0, called(LOG, "x")), raised(1, 2.0, called(ADDRESS, "y"), source=WIRE))
 

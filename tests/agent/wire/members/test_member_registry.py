@@ -75,8 +75,18 @@ class TestConsumers:
         first, second = wire.connect(), wire.connect()
         before = {join_new(first, "m1-a"), join_new(second, "m1-b")}
         first.close()
+        second.close()
 
         assert join_new(wire.connect(), "m1-c") not in before
+
+    def test_of_several_of_one_name_the_only_one_that_has_ended_is_back(self) -> None:
+        wire = Wire()
+        first, second = wire.connect(), wire.connect()
+        before = join_new(first, "m1-a")
+        join_new(second, "m1-b")
+        first.close()
+
+        assert join_new(wire.connect(), "m1-c") == before
 
     def test_a_cause_is_told_anew_by_a_client_that_comes_back(self) -> None:
         wire = Wire()
