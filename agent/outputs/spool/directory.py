@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from agent.files import is_other_than_file, lock_folder, sync_folder
+from agent.outputs.spool.line_reader import read_lines
 from metrics.model.sample import MALFORMED
 
 _AGENT_CHARS = 128
@@ -107,7 +108,7 @@ def remove_file(path: Path) -> int:
     """Remove a file and return its number of lines; 0 if it is gone already."""
     try:
         with path.open("rb") as file:
-            lines = sum(1 for _ in file)
+            lines = sum(1 for _ in read_lines(file))
         path.unlink()
     except FileNotFoundError:
         return 0
@@ -117,7 +118,7 @@ def remove_file(path: Path) -> int:
 def _lines(path: Path) -> Iterator[tuple[bytes, SpoolLine]]:
     """Yield the lines up to the first incomplete one."""
     with path.open("rb") as file:
-        for raw in file:
+        for raw in read_lines(file):
             if not raw.endswith(b"\n"):
                 return
             try:

@@ -12,6 +12,7 @@ import msgspec
 
 from agent.files import is_other_than_file
 from agent.outputs.spool.directory import SpoolLine
+from agent.outputs.spool.line_reader import is_cut, read_lines
 from metrics.model.sample import MALFORMED
 
 _SEQ = re.compile(r"-(?P<seq>\d{12,})\.jsonl")
@@ -72,17 +73,21 @@ def _lines(folder: Path, name: str, seq: int) -> Iterator[tuple[int, bytes]]:
         return
     try:
         with path.open("rb") as file:
-            for line in file:
-                if not line.endswith(b"\n"):
+            for line in read_lines(file):
+                if not line.endswith(b"\n") and not is_cut(line):
                     return
-                try:
-                    number = _decode(line).seq
-                except MALFORMED:
-                    continue
-                if number > seq:
+                if (number := _read_number(line)) > seq:
                     yield number, line
     except FileNotFoundError:  # the oldest file was evicted, for the spool's bound
         return
+
+
+def _read_number(line: bytes) -> int:
+    """Return the number of a whole line; 0 of any other."""
+    try:
+        return 0 if is_cut(line) else _decode(line).seq
+    except MALFORMED:
+        return 0
 
 
 def _first(name: str) -> int:

@@ -1,11 +1,15 @@
 import os
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from agent.hub.recent_records import read_spool
+from agent.outputs.spool import line_reader
+from agent.outputs.spool.directory import remove_file
 from agent.outputs.spool.identity import spool_id
+from agent.outputs.spool.line_reader import LINE_MAX_BYTES, read_lines
 from agent.outputs.spool.reader import batch_after, newest_seq
 from agent.outputs.spool.spool import JsonlSpool, SpoolConfig
 from metrics.tracking.status_track import StatusConfig
@@ -67,6 +71,28 @@ def test_what_is_no_line_is_passed_over(folder: Path, malformed: bytes) -> None:
     first.write_bytes(b"\n".join([lines[0], malformed, *lines[2:], b""]))
 
     assert numbers(folder, 0) == [1, 10, 9]
+
+
+@pytest.mark.parametrize("size", [4_000, 4_001, 12_345])
+def test_of_a_line_without_end_a_part_is_held(
+    folder: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with a hole of gigabytes was read as one line."""
+    monkeypatch.setattr(line_reader, "LINE_MAX_BYTES", 4_000)
+    first = min(folder.glob("*.jsonl"))
+    lines = first.read_bytes().splitlines()
+    long = b'{"seq":2,"id":"b","x":"%b"}' % (b"x" * size)
+    first.write_bytes(b"\n".join([lines[0], long, *lines[2:], b""]))
+
+    assert numbers(folder, 0) == [1, 10, 9]
+    assert sum(len(line) for line in read_lines(BytesIO(long + b"\nlast\n"))) == 4_005
+    assert remove_file(first) == len(lines)
+
+
+def test_last_line_without_end_is_read_up_to_its_bound() -> None:
+    file = BytesIO(b"x" * LINE_MAX_BYTES)
+
+    assert [len(line) for line in read_lines(file)] == [LINE_MAX_BYTES]
 
 
 def link(path: Path) -> None:
