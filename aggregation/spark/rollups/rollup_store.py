@@ -40,6 +40,7 @@ from aggregation.spark.rollups.rollup_manifest import (
     RollupBatch,
 )
 from aggregation.spark.rollups.rollup_tables import manifest_of, rollup_format, rollup_tables
+from aggregation.spark.tables.foreign_files import check_days
 from aggregation.spark.tables.period import Period
 from aggregation.spark.tables.retention import removed_records, retention_horizon
 from aggregation.spark.tables.schema import (
@@ -207,6 +208,8 @@ class RollupStore:
         return {day: batch.late for day, batch in known.items() if batch.late}
 
     def _compute(self, span: list[date], files: Mapping[date, str]) -> None:
+        for table in (Table.TRANSITIONS, Table.SAMPLES):
+            check_days(self._tables, table, span)
         known = self._manifest.complete_entries()
         before = max((day for day in known if day < span[0]), default=_BEFORE_ALL)
         is_last = span[-1] == max({*known, *files})

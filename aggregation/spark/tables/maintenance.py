@@ -18,6 +18,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from aggregation.spark.tables.atomic_swap import exchange
+from aggregation.spark.tables.foreign_files import check_files
 from aggregation.spark.tables.retention import keep_removed, raise_horizon
 from aggregation.spark.tables.schema import COLUMNS, Table, literal_path, table_format
 from aggregation.spark.tables.table_fingerprint import count_before
@@ -96,6 +97,7 @@ class Maintenance:
         small = [path for path, size in files.items() if size < SMALL_BYTES]
         if len(small) < MIN_FILES:
             return
+        check_files(table, small)
         work = self.tables.folder / _WORK
         merged, whole = work / "merged", work / day.name
         rows = spark.read.schema(COLUMNS[table]).parquet(*map(literal_path, small)).drop("day")

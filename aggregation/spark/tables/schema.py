@@ -8,7 +8,7 @@ columns are the fields of `metrics.model.sample.Sample`. Further fields of a lin
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +18,7 @@ import msgspec
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
 from pyspark.sql import types as T  # noqa: N812
 
+from aggregation.spark.errors import SparkJobError
 from aggregation.spark.tables.lake_table import LakeTable
 from aggregation.spark.tables.table_place import TableFormat, folder_format, read_place
 from metrics.model.sample import Sample
@@ -84,6 +85,12 @@ PARSED = T.StructType(
 """Columns of a parsed line: a record, or ``fault``; ``lines`` is null for one line."""
 
 COLUMNS = {Table.TRANSITIONS: RECORD, Table.SAMPLES: RECORD, Table.QUARANTINE: QUARANTINE}
+KEYS = {
+    Table.TRANSITIONS: ("id", "kind", "ts"),
+    Table.SAMPLES: ("id", "kind", "ts"),
+    Table.QUARANTINE: ("id",),
+}
+"""Columns of each release's tables."""
 
 
 def table_format(tables: Path, table: Table) -> TableFormat | None:
@@ -116,7 +123,27 @@ def read_table(spark: "SparkSession", tables: Path, table: Table) -> "DataFrame"
         case TableFormat.PARQUET:
             return spark.read.schema(columns).parquet(literal_path(tables / table))
         case other:
-            return select_known(lake_table(tables, table, other).read(spark), columns)
+            rows = lake_table(tables, table, other).read(spark)
+            fault = find_column_fault(table, {each.name: each.dataType for each in rows.schema})
+            if fault is not None:
+                raise SparkJobError(
+                    f"the table {table} of {str(tables)!r} is another one ({fault}); restore it, "
+                    "or move it away and ingest again"
+                )
+            return select_known(rows, columns)
+
+
+def find_column_fault(table: Table, found: Mapping[str, T.DataType]) -> str | None:
+    """Return why a table with these columns is not this one; None if it is, of any release."""
+    for name in KEYS[table]:
+        if name not in found:
+            return f"it has no column {name!r}"
+    for each in COLUMNS[table]:
+        kind = found.get(each.name, each.dataType)
+        if kind != each.dataType:
+            wanted = each.dataType.simpleString()
+            return f"its column {each.name!r} is {kind.simpleString()[:200]}, wanted {wanted}"
+    return None
 
 
 def select_known(rows: "DataFrame", columns: T.StructType) -> "DataFrame":
