@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from aggregation.spark.errors import SparkJobError
 from aggregation.spark.tables.atomic_swap import exchange
 from aggregation.spark.tables.foreign_files import check_files
 from aggregation.spark.tables.retention import keep_removed, raise_horizon
@@ -97,7 +98,11 @@ class Maintenance:
         small = [path for path, size in files.items() if size < SMALL_BYTES]
         if len(small) < MIN_FILES:
             return
-        check_files(table, small)
+        try:
+            check_files(table, small)
+        except SparkJobError as error:
+            self.notify(f"{table}: {day.name} stays in {len(small)} small files: {error}")
+            return
         work = self.tables.folder / _WORK
         merged, whole = work / "merged", work / day.name
         rows = spark.read.schema(COLUMNS[table]).parquet(*map(literal_path, small)).drop("day")

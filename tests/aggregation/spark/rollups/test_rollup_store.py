@@ -7,6 +7,8 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - pyspark's own convention
@@ -425,3 +427,20 @@ def test_lost_end_of_a_member_that_is_at_0_is_no_day_of_rebalance(
     assert len(days) == 2
     assert [(row.batch, row.is_open, row.seconds) for row in rows] == [(DAYS[0], False, 5.0)]
     assert rows[0].seconds == explain_rebalances(written)[0].seconds
+
+
+@pytest.mark.parametrize("table", ["samples", "transitions"])
+def test_file_of_others_ends_the_computation_with_its_name(
+    spark: SparkSession, tmp_path: Path, table: str
+) -> None:
+    """Its rows were nulls, which no figure showed."""
+    tables = Tables(spark, tmp_path)
+    tables.add(fleet(1, days=1, sampled_every_s=7200).samples)
+    path = tmp_path / table / f"day={DAYS[0]}" / "other.parquet"
+    pq.write_table(pa.table({"id": ["a"], "kind": ["sample"], "ts": ["2025"]}), path)
+
+    with pytest.raises(SparkJobError) as error:
+        tables.update()
+
+    assert str(error.value).startswith(f"{path} is no file of the table {table} (its column 'ts'")
+    assert Manifest(tmp_path / "rollups").entries() == {}

@@ -5,6 +5,8 @@ from collections import Counter
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -49,6 +51,24 @@ def test_small_files_of_a_day_become_one_in_the_order_of_time(
     assert before == Counter(row.id for row in read_table(spark, tmp_path, TABLE).collect())
     assert said == [f"transitions: day=2025-11-24 had {MIN_FILES} small files, merged"]
     assert not (tmp_path / "_upkeep").exists()
+
+
+def test_small_files_with_one_of_others_are_not_merged(
+    spark: SparkSession, frame: Frame, tmp_path: Path
+) -> None:
+    """Its rows became rows of nulls in the table."""
+    rows = frame(moves(MIN_FILES)).repartitionByRange(MIN_FILES, "ts")
+    rows.write.partitionBy("day").parquet(str(tmp_path / TABLE))
+    (day,) = (tmp_path / TABLE).glob("day=*")
+    pq.write_table(pa.table({"a": [1]}), day / "other.parquet")
+    before, said = sorted(day.iterdir()), list[str]()
+
+    Maintenance(tables=Tables(folder=tmp_path), notify=said.append).run(spark)
+
+    assert sorted(day.iterdir()) == before
+    [text] = said
+    assert text.startswith(f"transitions: {day.name} stays in {MIN_FILES + 1} small files: {day}")
+    assert "(it has no column 'id'); move it away" in text
 
 
 def test_days_beyond_those_to_keep_go(spark: SparkSession, frame: Frame, tmp_path: Path) -> None:
