@@ -3,7 +3,8 @@
 What no source shows is None.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -63,6 +64,7 @@ class IncidentFacts:
     group_type: str | None = None
     client_kind: ClientKind = ClientKind.CONSUMER
     members: tuple[str, ...] = ()
+    """One name a member: replicas may have one client id."""
     is_static: bool = False
     """A member has a group.instance.id."""
     absences: tuple[Absence, ...] = ()
@@ -105,7 +107,7 @@ def facts_of_incident(incident: Incident) -> IncidentFacts | None:
         poll_wait_s=incident.poll_wait_s,
         group_size=incident.group_size,
         joins_without_poll=incident.joins_without_poll,
-        members=_names(member.client_id for member in incident.members),
+        members=_names(_tell_apart([member._asdict() for member in incident.members])),
         is_static=any(member.group_instance_id for member in incident.members),
         absences=tuple(
             Absence(each.member.client_id, each.how, each.at, each.returned_at)
@@ -138,7 +140,7 @@ def facts_of_row(row: Mapping[str, Any]) -> IncidentFacts:
         poll_wait_s=row["poll_wait_s"],
         group_size=row["group_size"],
         joins_without_poll=row["joins_without_poll"],
-        members=_names(row["members"] or ()),
+        members=_names(_tell_apart(row["members"] or ())),
         is_static=bool(row["is_static"]),
         absences=tuple(
             Absence(each["client_id"], DepartureMode(each["how"]), each["at"], each["returned_at"])
@@ -148,8 +150,17 @@ def facts_of_row(row: Mapping[str, Any]) -> IncidentFacts:
     )
 
 
-def _names(client_ids: Any) -> tuple[str, ...]:
-    return tuple(sorted({name for name in client_ids if name}))
+def _tell_apart(members: Sequence[Mapping[str, Any]]) -> Iterator[str | None]:
+    """Yield client ids; of several members with one, its instance id or host follows."""
+    times = Counter(each["client_id"] for each in members)
+    for each in members:
+        own = each["group_instance_id"] or each["host"]
+        is_clear = times[each["client_id"]] == 1 or not own
+        yield each["client_id"] if is_clear else f"{each['client_id']} ({own})"
+
+
+def _names(names: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(sorted(name for name in names if name))
 
 
 def _read_detail(detail: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ SELECT id, cluster, `group`, group_type, client_kind, kind, plan, rebalances,
        moved_partition_seconds AS moved_s, partitions_handed_over AS handed_over,
        notice_seconds AS notice_s, poll_wait_seconds AS poll_wait_s,
        group_size, joins_without_poll,
-       detail, members.client_id AS members,
+       detail, members,
        exists(members, m -> m.group_instance_id IS NOT NULL) AS is_static,
        transform(departures, d -> named_struct(
            'client_id', d.client_id, 'how', d.how,
