@@ -8,7 +8,7 @@ from aggregation.spark.report.news import FELL, NEW, ROSE, VANISHED, News
 from aggregation.spark.report.plot import format_seconds, readable
 from aggregation.spark.report.quality import FUTURE, LATE
 from aggregation.spark.report.quality import SECTION as _QUALITY
-from aggregation.spark.report.section import Row, Rows, subject
+from aggregation.spark.report.section import Row, Rows, member_in_words, subject
 from aggregation.spark.report.share import format_share
 from aggregation.spark.tables.period import Period
 
@@ -321,11 +321,12 @@ def _share(tables: Tables) -> str | None:
 
 
 def _triggers(tables: Tables) -> str | None:
-    row = next(iter(tables["triggers"]), None)
+    rows = tables["triggers"]
+    row = next(iter(rows), None)
     if row is None or row["triggered"] < _MANY_TRIGGERED:
         return None
     return (
-        f"{readable(row['client_id'] or 'a member without client id')} in "
+        f"{readable(member_in_words(row, rows))} in "
         f"{readable(subject(row))} triggered the most: {row['triggered']:,}, "
         f"mainly {row['main_cause_name']}."
     )

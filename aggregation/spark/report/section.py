@@ -82,10 +82,23 @@ def cause_key(code: int | None) -> Key:
     return Key(ON_LIGHT[status], f"{code} {status.label}")
 
 
-def member(row: Row) -> str:
-    """Name the member and the group of a row in few characters."""
-    client_id = readable(row["client_id"] or "(no client id)", _PART_CHARS)
-    return PARTS.join((client_id, readable(subject(row), _PART_CHARS)))
+def member(row: Row, rows: Rows) -> str:
+    """Name the member and the group of a row in few characters; replicas have their hosts."""
+    name = row["host"] if _is_replica(row, rows) else row["client_id"] or "(no client id)"
+    return PARTS.join((readable(name, _PART_CHARS), readable(subject(row), _PART_CHARS)))
+
+
+def member_in_words(row: Row, rows: Rows) -> str:
+    """Name the member of a row: by its host too, where another row has its client id."""
+    name = row["client_id"] or "a member without client id"
+    return f"{name} on {row['host']}" if _is_replica(row, rows) else str(name)
+
+
+def _is_replica(row: Row, rows: Rows) -> bool:
+    """Check for another member of the group with the same client id, on another host."""
+    own = subject(row), row["client_id"]
+    others = {each["host"] for each in rows if (subject(each), each["client_id"]) == own}
+    return len(others) > 1 and bool(row["host"])
 
 
 def subject(row: Row) -> str:

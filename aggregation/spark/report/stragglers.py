@@ -1,7 +1,7 @@
 """Members that the others waited for."""
 
 from aggregation.spark.report.plot import ACCENT, TOP, Bar, bars, format_seconds, time_axis
-from aggregation.spark.report.section import Chart, Rows, Section, member
+from aggregation.spark.report.section import Chart, Rows, Section, member, member_in_words
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
@@ -20,11 +20,11 @@ def chart(rows: Rows) -> Chart | None:
         return None
     shown = rows[:TOP]
     drawn = [
-        Bar(member(row), [(ACCENT, row["waited_s"])], format_seconds(row["waited_s"]))
+        Bar(member(row, rows), [(ACCENT, row["waited_s"])], format_seconds(row["waited_s"]))
         for row in shown
     ]
     figure = bars(drawn, time_axis(shown[0]["waited_s"]))
-    most = f"{shown[0]['client_id']}, {format_seconds(shown[0]['waited_s'])}"
+    most = f"{member_in_words(shown[0], rows)}, {format_seconds(shown[0]['waited_s'])}"
     return Chart(figure, f"How long groups waited for members; longest for {most}.")
 
 

@@ -1,7 +1,14 @@
 """The members that triggered the most rebalances."""
 
 from aggregation.spark.report.plot import TOP, Bar, bars, count_axis
-from aggregation.spark.report.section import Chart, Rows, Section, cause_key, member
+from aggregation.spark.report.section import (
+    Chart,
+    Rows,
+    Section,
+    cause_key,
+    member,
+    member_in_words,
+)
 from aggregation.spark.rollups.preaggregations import PreAggregation
 
 QUERY = """
@@ -38,7 +45,7 @@ def chart(rows: Rows) -> Chart | None:
     shown = rows[:TOP]
     drawn = [
         Bar(
-            member(row),
+            member(row, rows),
             [(cause_key(row["main_cause"]).colour, row["triggered"])],
             f"{row['triggered']:,}",
         )
@@ -47,7 +54,8 @@ def chart(rows: Rows) -> Chart | None:
     figure = bars(drawn, count_axis(shown[0]["triggered"]), "rebalances triggered")
     causes = sorted({row["main_cause"] for row in shown})
     most = shown[0]
-    alt = f"Rebalances triggered per member; {most['client_id']} has most, {most['triggered']}."
+    name = member_in_words(most, rows)
+    alt = f"Rebalances triggered per member; {name} has most, {most['triggered']}."
     return Chart(figure, alt, tuple(cause_key(code) for code in causes))
 
 
