@@ -203,7 +203,7 @@ def follow(
 
 def _without_path(signal: Signal) -> Any:
     origin = signal.member.origin.rpartition("/")[2]
-    return msgspec.structs.replace(signal.member, origin=origin)
+    return msgspec.structs.replace(signal.member, origin=origin, log_file=origin)
 
 
 def rotated(name: str, count: int) -> Iterator[tuple[bytes, bytes, bytes]]:
