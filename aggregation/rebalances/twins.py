@@ -25,6 +25,10 @@ _Names = tuple[str, str, str, str]
 """Cluster, group, client id, host."""
 _GENERATED = re.compile(r"(\d[-_.:T\d]{2,}\d|[0-9a-f]{8,})(?=[^/\\]*$)")
 """Dates, process ids and digests in a file's name: each start may write a file of its own."""
+_COPIED = 0.9
+"""Share of equal moves; members of one machine have half of them, the ends, at one millisecond."""
+_FEWEST_COPIED = 4
+"""Those of two rebalances: fewer may be equal by chance."""
 _MEMBER_EVENTS = {SampleKind.TRANSITION, SampleKind.SIGNAL, SampleKind.LOST}
 
 
@@ -38,9 +42,16 @@ class _Process:
     """When it left, or was lost; empty: it did not."""
     generations: set[int] = field(default_factory=set)
     """Generations of which it got an assignment."""
+    log_file: str | None = None
+    has_id: bool = False
+    moves: set[tuple[str, int | None, int | None]] = field(default_factory=set)
+    """Times of its transitions, from which status and to which."""
 
     def add(self, record: Sample) -> None:
         self.log_file = self.log_file or record.log_file
+        self.has_id = self.has_id or bool(record.member_id)
+        if record.kind is SampleKind.TRANSITION:
+            self.moves.add((record.ts, record.from_, record.to))
         self.first = min(self.first, record.ts)
         if record.kind is not SampleKind.LOST:  # an open status of a dead process ends much later
             self.last = max(self.last, record.ts)
@@ -48,8 +59,6 @@ class _Process:
             self.generations.add(record.generation)
         if record.outcome is Outcome.LEFT or record.kind is SampleKind.LOST:
             self.gone = max(self.gone, record.ts)
-
-    log_file: str | None = None
 
     def is_beside(self, other: "_Process") -> bool:
         """Check that both are members at one time.
@@ -60,6 +69,13 @@ class _Process:
             return False
         have_files = self.log_file is not None and other.log_file is not None
         return have_files or not self.generations.isdisjoint(other.generations)
+
+    def is_copy_of(self, other: "_Process") -> bool:
+        """Check for two logs of one process: without two member ids, equal moves at equal times."""
+        if self.has_id and other.has_id:
+            return False
+        fewest = min(len(self.moves), len(other.moves))
+        return len(self.moves & other.moves) >= max(_COPIED * fewest, _FEWEST_COPIED)
 
 
 @dataclass(slots=True)
@@ -122,10 +138,26 @@ def _number(records: Iterable[Sample]) -> dict[str, int]:
         if root is not None:
             processes.setdefault(root, _Process(record.ts, record.ts)).add(record)
     by_start = sorted(processes.items(), key=lambda item: item[1].first)
-    if not _are_several([process for _, process in by_start]):
+    copies = _find_copies(by_start)
+    own = [item for item in by_start if item[0] not in copies]
+    if not _are_several([process for _, process in own]):
         return {}
-    places = _number_places(by_start)
-    return {name: places[root] for name, root in owner.items()}
+    places = _number_places(own)
+    return {name: places[copies.get(root, root)] for name, root in owner.items()}
+
+
+def _find_copies(by_start: Iterable[tuple[str, _Process]]) -> dict[str, str]:
+    """Return the first log of each process that has several of them at one time, by the others."""
+    running: list[tuple[str, _Process]] = []
+    found: dict[str, str] = {}
+    for root, process in by_start:
+        running = [each for each in running if each[1].last >= process.first]
+        first = next((name for name, each in running if process.is_copy_of(each)), None)
+        if first is not None:
+            found[root] = first
+        elif process.log_file is not None:
+            running.append((root, process))
+    return found
 
 
 def _are_several(by_start: Iterable[_Process]) -> bool:
@@ -140,14 +172,17 @@ def _are_several(by_start: Iterable[_Process]) -> bool:
 
 
 def _link_names(events: Sequence[Sample]) -> dict[str, str]:
-    """Return the process of each member id, episode and file: its file, or its first member id."""
-    owner: dict[str, str] = {}
+    """Return the process of each member id, episode and file: its file, or its first member id.
+
+    Two files with one member id are logs of one process.
+    """
+    parents: dict[str, str] = {}
     for record in events:
         if record.log_file is not None:
-            names = _own_names(record)
-            root = next((owner[name] for name in names if name in owner), record.log_file)
-            for name in names:
-                owner.setdefault(name, root)
+            file = _root(parents, record.log_file)
+            for name in _own_names(record):
+                parents[_root(parents, name)] = file
+    owner = {name: _root(parents, name) for name in list(parents)}
     waiting: dict[str, str] = {}
     for record in events:
         name, episode = record.member_id or "", record.episode or ""
@@ -158,6 +193,12 @@ def _link_names(events: Sequence[Sample]) -> dict[str, str]:
         elif name:
             owner.setdefault(name, name)
     return owner
+
+
+def _root(parents: dict[str, str], name: str) -> str:
+    while parents.setdefault(name, name) != name:
+        parents[name] = name = parents[parents[name]]
+    return name
 
 
 def _own_names(record: Sample) -> list[str]:

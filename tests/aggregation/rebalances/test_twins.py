@@ -103,6 +103,27 @@ def test_a_file_for_each_start_is_one_member() -> None:
     assert numbers([*found, *others]) == [0, 0, 0, 1, 1]
 
 
+def test_two_logs_of_one_process_are_one_member() -> None:
+    """As a program's log, and what it prints to the console."""
+    moves = [event("", at, to, 5) for at, to in ((1, 1), (2, 0), (3, 1), (4, 0))]
+    once = [in_file(each, "/app.log") for each in moves]
+    again = [replace(in_file(each, "/console.log"), id=f"{each.id}-c") for each in moves]
+
+    others = [in_file(event("", at, to, 5, "o"), "/b/app.log") for at, to in ((1.2, 1), (2, 0))]
+
+    assert numbers([*once, *again]) == [0] * 8
+    assert numbers([*once, *again, *others]) == [0] * 8 + [1, 1]
+
+
+def test_two_files_with_one_member_id_are_logs_of_one_process() -> None:
+    """Java's log before 2.4 shows the member id with the leave alone."""
+    once = [in_file(event(name, at, to), "/app.log") for name, at, to in (("", 1, 1), ("a", 2, 0))]
+    again = [replace(in_file(each, "/console.log"), id=f"{each.id}-c") for each in once]
+    others = [in_file(event("", at, 1, episode="o"), "/b/app.log") for at in (1.2, 2)]
+
+    assert numbers([*once, *again, *others]) == [0, 0, 0, 0, 1, 1]
+
+
 def test_another_file_is_another_member_although_its_process_began_later() -> None:
     found = [in_file(event("", at, 0, at), f"/app-{at}/app.log") for at in (1, 5, 9)]
     others = [in_file(event("b", at, 0, at), "/log/b.log") for at in (1, 9)]
