@@ -6,7 +6,8 @@ count: each member has a place of its own, numbered from 0. All member ids of on
 place, and a member id that follows another within an episode is the same process. Any other takes
 the place of one that has gone before, the latest first, else a new one; other files have other
 places, unless their names differ by dates or process ids alone. So a process that restarts
-keeps its number, though its member id is new. Clients without member ids in their logs (Java before
+keeps its number, though its member id is new. Files with one member id, or with equal moves at
+equal times, are logs of one process. Clients without member ids in their logs (Java before
 2.4, librdkafka at its default level) have their files alone.
 
 Source: incidents.md 1a.3 and 1a.4.
