@@ -4,6 +4,7 @@ Theory of operation. Fixed scenes show what their author thought of. Here member
 with a client and a version of its own, start, close, are killed, frozen, stall, subscribe to other
 topics and get errors, some at almost the same time. Some start with another assignor or protocol,
 their network hangs, their broker restarts, a topic is deleted. Connect's workers get connectors.
+Replicas (`--replicas`) share a client id, and have a folder each.
 Their logs, the traffic and the broker's log are kept.
 The incidents by traffic are printed, and below them those that another source names differently
 (`+`), leaves out (`-`), or counts differently (`~`).
@@ -82,6 +83,8 @@ class Family(NamedTuple):
     """Each start takes one of them."""
     has_outages: bool = False
     """The network of some hangs, and the broker restarts."""
+    has_one_client_id: bool = False
+    """As replicas, and programs with a default client id."""
     brokers: int = 1
     """With several of them, they stop and die in turn, and groups move between coordinators."""
 
@@ -108,6 +111,13 @@ MOVING = (
     Family("moving-kip848", _SINCE_3_9, _KIP848, "consumer", brokers=3),
 )
 """Groups of three brokers, in a lab of their own (`--moving`)."""
+REPLICAS = tuple(
+    family._replace(name=f"replicas-{family.name}", has_one_client_id=True)
+    for family in FAMILIES
+    if family.name in {"eager", "mixed", "cooperative", "static", "kip848"}
+)
+"""Groups of members that share a client id (`--replicas`)."""
+_SHARED_ID = "app"
 
 
 class Step(NamedTuple):
@@ -289,6 +299,7 @@ class RandomGroup:
     def _is_remote(self, member: str) -> bool:
         """Whether the proxy with errors stands before the member."""
         has_faults = self.family.protocol in _FAULTS and self.family.brokers == 1
+        has_faults = has_faults and not self.family.has_one_client_id  # it has another address
         return has_faults and member in {"m2", "m4"}
 
     def _start(self, member: str) -> None:
@@ -302,11 +313,12 @@ class RandomGroup:
     def _open(self, take: Take, member: str, library: str) -> Driver:
         settings = {**self.family.settings, **self.chance.choice(self.family.choices)}
         settings |= {"group.instance.id": f"i-{member}"} if self.family.is_static else {}
+        client_id = _SHARED_ID if self.family.has_one_client_id else member
         if library in {"franz", "sarama"}:
             start: Callable[..., Driver] = take.franz if library == "franz" else take.sarama
-            return start(member)
+            return start(client_id)
         if library:
-            return take.python(library, member, **_PYTHON.get(library, {}))
+            return take.python(library, client_id, **_PYTHON.get(library, {}))
         if self.family.protocol == "streams":
             return take.streams(member, settings)
         if self.family.protocol == "share":
@@ -315,7 +327,7 @@ class RandomGroup:
             self.workers[member] = take.worker(member)
             return self.workers[member].driver
         remote = {"bootstrap.servers": take.lab.proxy.address} if self._is_remote(member) else {}
-        return take.consumer(member, settings | remote | {"max.poll.interval.ms": "8000"})
+        return take.consumer(client_id, settings | remote | {"max.poll.interval.ms": "8000"})
 
 
 def _try_request(request: Callable[[Worker], None], worker: Worker) -> None:
@@ -368,13 +380,20 @@ def _costs_as_much(one: Incident, other: Incident) -> bool:
 
 
 def read_names(wire: Path) -> dict[str, str]:
-    """Return client ids by member id and instance id: a broker's log may show these alone."""
-    names: dict[str, str] = {}
+    """Return names by member id and instance id: a broker's log may show these alone.
+
+    They are client ids, and for replicas the folders whose logs show the member ids.
+    """
+    names = {f"i-m{number}": f"m{number}" for number in range(1, 5)}
+    for log in wire.parent.glob(f"m?/{_SHARED_ID}.log"):
+        lines = _replay("logs", [log]).splitlines()
+        ids = {json.loads(line).get("member_id") for line in lines} - {None}
+        names |= dict.fromkeys(ids, log.parent.name)
     for line in _replay("pcap", [wire]).splitlines():
         record = json.loads(line)
         for name in (record.get("member_id"), record.get("group_instance_id")):
             if name and record["client_id"]:
-                names[name] = record["client_id"]
+                names.setdefault(name, record["client_id"])
     return names
 
 
@@ -402,7 +421,10 @@ def read_incidents(
 
 def _read(incident: Mapping[str, Any], since: float, names: Mapping[str, str]) -> Incident:
     begin = datetime.fromisoformat(incident["started_at"]).timestamp()
-    own = {member["client_id"] or member["group_instance_id"] for member in incident["members"]}
+    own = {
+        names.get(member["member_id"]) or member["client_id"] or member["group_instance_id"]
+        for member in incident["members"]
+    }
     return Incident(
         kind=incident["kind"],
         members=tuple(sorted({_THREAD.sub("", names.get(name, name)) for name in own})),
@@ -480,14 +502,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first group")
     parser.add_argument("--steps", type=int, default=9, help="random steps of each group")
     parser.add_argument("--moving", action="store_true", help="three brokers that stop and die")
-    names = [family.name for family in (*FAMILIES, *MOVING)]
+    parser.add_argument("--replicas", action="store_true", help="members with one client id")
+    names = [family.name for family in (*FAMILIES, *MOVING, *REPLICAS)]
     parser.add_argument("--family", action="append", choices=names, help="one of these alone")
     parser.add_argument("--keep", type=Path, help="a folder for the recordings")
     arguments = parser.parse_args()
-    kinds = MOVING if arguments.moving else FAMILIES
+    kinds = MOVING if arguments.moving else REPLICAS if arguments.replicas else FAMILIES
     families = [each for each in kinds if each.name in (arguments.family or names)]
     if not families:
-        parser.error("that family is of the other lab: with or without --moving")
+        parser.error("that family is of another kind: with or without --moving or --replicas")
     until = time.monotonic() + 60.0 * arguments.minutes
     with tempfile.TemporaryDirectory(prefix="random-groups-") as name:
         folder = Path(name)
