@@ -10,7 +10,7 @@ from textwrap import shorten
 from typing import Any, TypeVar
 
 from aggregation.incidents.answers import IncidentAnswer, MemberAnswer, WaitAnswer
-from aggregation.incidents.member_names import NAMELESS
+from aggregation.incidents.member_names import NAMELESS, id_marks, tell_apart
 from metrics.model.sample import parse_time
 from metrics.model.signals import streams_thread
 
@@ -345,10 +345,6 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-_ID_CHARS = 8
-"""A member id is shown with this many characters after the client id, if they are distinct."""
-
-
 def names(members: Sequence[MemberAnswer]) -> str:
     """Return the names of members; of many, the first `_NAMES_MAX` and the number of the others."""
     found = _distinct_names(members)
@@ -403,29 +399,21 @@ def _name_apart(alike: Sequence[MemberAnswer]) -> list[str]:
     """Return for each member the shared client id and the shortest text that distinguishes it."""
     if len(alike) == 1:
         return [alike[0].client_id or NAMELESS]
-    rows = [_marks(member) for member in alike]
-    columns = [
-        number
-        for number, column in enumerate(zip(*rows, strict=True))
-        if len(set(column)) == len(alike)
-    ]
-    return [
-        _name(member, [row[number] for number in columns])
-        for member, row in zip(alike, rows, strict=True)
-    ]
+    texts = tell_apart([_marks(member) for member in alike])
+    return [_name(member, text) for member, text in zip(alike, texts, strict=True)]
 
 
-def _name(member: MemberAnswer, apart: Sequence[str]) -> str:
-    """Return the client id with the first text that distinguishes the member, if there is one."""
-    own = next(filter(None, apart), "") or member.group_instance_id or member.host
+def _name(member: MemberAnswer, text: str) -> str:
+    """Return the client id with the text that distinguishes the member, if there is one."""
+    own = text or member.group_instance_id or member.host
     name = member.client_id or NAMELESS
     return f"{name} ({own})" if own else name
 
 
 def _marks(member: MemberAnswer) -> tuple[str, ...]:
     """Return the texts that may distinguish a member from its namesakes, the shortest first."""
-    own = (member.member_id or "").removeprefix(f"{member.client_id}-")
-    return member.group_instance_id or "", member.host, own[:_ID_CHARS], own
+    ids = id_marks(member.client_id, member.member_id)
+    return member.group_instance_id or "", member.host, *ids
 
 
 def waiting(waits: Sequence[WaitAnswer], members: Sequence[MemberAnswer] = ()) -> str:

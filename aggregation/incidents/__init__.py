@@ -23,6 +23,7 @@ The modules, in the order of their work:
   loops.
 - `waiting` finds the members that a group waits for, and `own_partitions` the assignments of the
   traffic that their members read only later.
+- `member_names` names the members, of which several may have one client id.
 - `answers` makes the JSON.
 - `counter` counts each final incident once and shows the ongoing ones.
 - `records` makes the record of a final incident.

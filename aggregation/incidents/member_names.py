@@ -70,22 +70,35 @@ class SeenMembers:
     def _tell_apart(self, alike: Sequence[MemberRef]) -> list[str]:
         """Return for each member the first text that no other one has; empty without any."""
         files = _shorten_files([self._files.get(member, ("", ""))[1] for member in alike])
-        ids = [
-            self._ids.get(member, ("", ""))[1].removeprefix(f"{member.client_id}-")
-            for member in alike
-        ]
-        columns = [
-            [member.group_instance_id or "" for member in alike],
-            [member.host for member in alike],
-            files,
-            [name[:_ID_CHARS] for name in ids],
-            ids,
-        ]
-        counts = [Counter(column) for column in columns]
-        return [
-            next((t for t, n in zip(row, counts, strict=True) if t and n[t] == 1), "")
-            for row in zip(*columns, strict=True)
-        ]
+        return tell_apart(
+            [
+                (
+                    member.group_instance_id or "",
+                    member.host,
+                    file,
+                    *id_marks(member.client_id, name),
+                )
+                for member, file in zip(alike, files, strict=True)
+                for _, name in [self._ids.get(member, ("", ""))]
+            ]
+        )
+
+
+def tell_apart(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return of each row the first text that no other row has in its place; empty without any."""
+    counts = [Counter(column) for column in zip(*rows, strict=True)]
+    return [
+        next(
+            (text for text, times in zip(row, counts, strict=True) if text and times[text] == 1), ""
+        )
+        for row in rows
+    ]
+
+
+def id_marks(client_id: str, member_id: str | None) -> tuple[str, str]:
+    """Return a member id without its client id: its first characters, and all of it."""
+    own = (member_id or "").removeprefix(f"{client_id}-")
+    return own[:_ID_CHARS], own
 
 
 def _order(member: MemberRef) -> tuple[str, str, str, int]:
