@@ -4,6 +4,7 @@ from typing import Any
 
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
+from requests.exceptions import RequestException
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import HTTPError
@@ -12,6 +13,7 @@ from agent.http_deadline import TimedHttpConnection
 
 RESPONSE_BYTES_MAX = 1 << 16
 """A receiver's response has some bytes, and an error some KiB of text."""
+_REDIRECTIONS = range(300, 400)
 
 
 class _ReceiverConnection(TimedHttpConnection, HTTPConnection):
@@ -39,8 +41,17 @@ class BoundedAdapter(HTTPAdapter):
         self.poolmanager.pool_classes_by_scheme = {"http": _ReceiverPool, "https": _ReceiverTlsPool}
 
     def send(self, request: PreparedRequest, **options: Any) -> Response:  # type: ignore[override]
-        """Return the response; only its status matters, so a part of its text is enough."""
+        """Return the response; only its status matters, so a part of its text is enough.
+
+        Raises:
+            RequestException: there is none, or it is a redirection. The SDK follows none, and takes
+                it for a success.
+
+        """
         response = super().send(request, **options)
+        if response.status_code in _REDIRECTIONS:
+            response.close()
+            raise RequestException(_redirection_text(response))
         try:
             body = response.raw.read(RESPONSE_BYTES_MAX, decode_content=True)
         except HTTPError:
@@ -49,3 +60,9 @@ class BoundedAdapter(HTTPAdapter):
             response.raw.close()
         response._content, response._content_consumed = body, True  # noqa: SLF001 - no public way
         return response
+
+
+def _redirection_text(response: Response) -> str:
+    where = response.headers.get("location")
+    target = f" to {where!r}" if where else ""
+    return f"{response.status_code} {response.reason}: a redirection{target} is not followed"

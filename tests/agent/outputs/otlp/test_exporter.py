@@ -185,6 +185,39 @@ def test_a_response_without_end_is_not_read_whole() -> None:
     assert (export.stats.errors, len(sent) < 2_000) == (0, True)
 
 
+@pytest.mark.parametrize("status", [301, 302, 304, 307, 308])
+def test_redirection_is_an_error_and_gets_no_secret(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The SDK takes each status below 400 for a success: all was lost, and nothing was logged."""
+    paths = list[str]()
+
+    class Redirecting(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            paths.append(self.path)
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Location", f"http://{self.headers['Host']}/elsewhere")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        export = made(OtlpConfig(endpoint=f"http://127.0.0.1:{server.server_port}", traces=True))
+        export.enqueue(TOLD)
+
+        asyncio.run(export.export())
+        server.shutdown()
+        serving.join()
+
+    assert paths == ["/v1/metrics"]
+    assert (export.stats.errors, export.stats.written, export.stats.buffered) == (1, 0, 2)
+    told_of = [each for each in caplog.records if each.getMessage() == "otlp_export_failed"]
+    assert f"{status}" in told_of[0].error  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer.name)
 def test_a_receiver_that_trickles_is_given_up(answer: Answer) -> None:
     with trickling(answer) as address:
