@@ -4,7 +4,8 @@ Theory of operation. Fixed scenes show what their author thought of. Here member
 with a client and a version of its own, start, close, are killed, frozen, stall, subscribe to other
 topics and get errors, some at almost the same time. Some start with another assignor or protocol,
 their network hangs, their broker restarts, a topic is deleted. Connect's workers get connectors.
-Replicas (`--replicas`) share a client id, and have a folder each.
+Replicas (`--replicas`) share a client id, and have a folder each. Processes of several consumers
+(`--several`) have one log for all of them.
 Their logs, the traffic and the broker's log are kept.
 The incidents by traffic are printed, and below them those that another source names differently
 (`+`), leaves out (`-`), or counts differently (`~`).
@@ -48,6 +49,7 @@ _CLI = Path(sys.executable).with_name("rebalance-agent")
 _JAVA = "2.0.1 2.1.1 2.3.1 2.5.1 2.7.2 2.8.2 3.0.2 3.3.2 3.5.2 3.7.2 3.9.1 4.0.1 4.1.1 4.3.0 4.4.0"
 _SINCE_2_4 = "2.4.1 2.6.3 2.7.2 3.2.3 3.4.1 3.7.2 3.9.1 4.1.1 4.3.0 4.4.0"
 _SINCE_3_9 = "3.9.1 4.0.1 4.1.1 4.2.0 4.3.0 4.4.0"
+_SINCE_2_8 = "2.8.2 3.4.1 3.9.1 4.3.0"
 _OTHERS = "franz:1.18.1 franz:1.21.0 sarama:1.43.3 confluent-kafka:2.10.1 kafka-python:2.3.0"
 _ASSIGNOR = "partition.assignment.strategy"
 _CONSUMERS = "org.apache.kafka.clients.consumer"
@@ -85,6 +87,12 @@ class Family(NamedTuple):
     """The network of some hangs, and the broker restarts."""
     has_one_client_id: bool = False
     """As replicas, and programs with a default client id."""
+    consumers: int = 1
+    """Of each process."""
+    has_default_ids: bool = False
+    """Java names its consumers: `consumer-<group>-1` and so on, the same in each process."""
+    groups: int = 1
+    """Of the consumers of one process."""
     brokers: int = 1
     """With several of them, they stop and die in turn, and groups move between coordinators."""
 
@@ -117,6 +125,22 @@ REPLICAS = tuple(
     if family.name in {"eager", "mixed", "cooperative", "static", "kip848"}
 )
 """Groups of members that share a client id (`--replicas`)."""
+SEVERAL = tuple(
+    family._replace(consumers=3)
+    for family in (
+        Family("several-default", _SINCE_2_8, {_ASSIGNOR: _RANGE}, has_default_ids=True),
+        Family("several-apart", _SINCE_2_8, {_ASSIGNOR: _COOPERATIVE}),
+        Family("several-eager", _SINCE_2_8, {_ASSIGNOR: _RANGE}, has_one_client_id=True),
+        Family(
+            "several-cooperative", _SINCE_2_8, {_ASSIGNOR: _COOPERATIVE}, has_one_client_id=True
+        ),
+        Family("several-static", _SINCE_2_8, {}, is_static=True, has_one_client_id=True),
+        Family("several-kip848", _SINCE_3_9, _KIP848, "consumer", has_one_client_id=True),
+        Family("several-groups", _SINCE_2_8, {_ASSIGNOR: _RANGE}, has_one_client_id=True, groups=2),
+        Family("several-groups-apart", _SINCE_2_8, {_ASSIGNOR: _COOPERATIVE}, groups=2),
+    )
+)
+"""Processes of three consumers each (`--several`)."""
 _SHARED_ID = "app"
 
 
@@ -144,12 +168,14 @@ class RandomGroup:
     workers: dict[str, Worker] = field(default_factory=dict)
     """Connect's, by member."""
     connectors: int = 0
+    has_threads: bool = False
+    """Names of threads stand in the logs of processes with several consumers."""
 
     def choose_versions(self) -> None:
         """Give each member a client: often all have one, as before and after a deploy."""
         of_java, others = self.family.versions.split(), self.family.others.split()
         is_same, common = self.chance.random() < 0.5, self.chance.choice(of_java)
-        for number in range(1, 5):
+        for number in range(1, 3 if self.family.consumers > 1 else 5):
             chosen = common if is_same or number == 1 else self.chance.choice(of_java)
             is_other = bool(others) and number > 1
             self.versions[f"m{number}"] = self.chance.choice(others) if is_other else chosen
@@ -201,7 +227,10 @@ class RandomGroup:
             "release": self.take.lab.proxy.release,
             "bounce": self._bounce,
         }
-        if action in own:
+        if "." in member:
+            process, _, number = member.partition(".")
+            self.running[process].send(f"{number} {action}")
+        elif action in own:
             own[action](member)
         elif action in of_group:
             of_group[action]()
@@ -267,7 +296,8 @@ class RandomGroup:
     def _list_actions(self) -> list[tuple[str, str]]:
         found = [("grow", "")] if self.partitions < 8 else []
         found += [("remove", "")] if self.family.is_static else []
-        found += [("delete", "")] if self.family.protocol in _FAULTS else []
+        has_delete = self.family.protocol in _FAULTS and self.family.consumers == 1
+        found += [("delete", "")] if has_delete else []
         if self.family.protocol == "connect":
             found += [("drop" if self.connectors > 1 else "add", "")] * 3
         if self.family.brokers > 1:
@@ -282,13 +312,22 @@ class RandomGroup:
                 found += [("start", member)] * 3
             else:
                 ends = ("close", "close", "kill", "freeze")
+                if self.family.consumers > 1:
+                    found += self._list_of_consumers(member)
                 found += [(each, member) for each in (*ends, *self._list_commands(member))]
         return found
+
+    def _list_of_consumers(self, process: str) -> list[tuple[str, str]]:
+        """Return what one consumer of a process can do alone."""
+        both = f"subscribe {self.take.topic} {self.take.topic}-b"
+        actions = ("stall 11000", "stall 11000", "close", "open", both)
+        number = self.chance.randint(1, self.family.consumers)
+        return [(action, f"{process}.{number}") for action in actions]
 
     def _list_commands(self, member: str) -> list[str]:
         """Return what the member's driver can do; the lab has one for Java's consumers."""
         version, topic = self.versions[member], self.take.topic
-        if ":" in version or self.family.protocol not in _FAULTS:
+        if self.family.consumers > 1 or ":" in version or self.family.protocol not in _FAULTS:
             return []
         both = f"subscribe {topic} {topic}-b"
         found = ["stall 4000", "stall 11000", both, f"subscribe {topic}", "unsubscribe"]
@@ -308,7 +347,11 @@ class RandomGroup:
             before.wait(60.0)  # two processes would share one log
         version, folder = self.versions[member], self.take.folder / member
         take = replace(self.take, version=version.rpartition(":")[2], folder=folder)
-        self.running[member] = self._open(take, member, version.rpartition(":")[0])
+        if self.family.consumers > 1:
+            own = {**self.family.settings, **self._name(member)}
+            self.running[member] = take.several(own, has_threads=self.has_threads)
+        else:
+            self.running[member] = self._open(take, member, version.rpartition(":")[0])
 
     def _open(self, take: Take, member: str, library: str) -> Driver:
         settings = {**self.family.settings, **self.chance.choice(self.family.choices)}
@@ -328,6 +371,25 @@ class RandomGroup:
             return self.workers[member].driver
         remote = {"bootstrap.servers": take.lab.proxy.address} if self._is_remote(member) else {}
         return take.consumer(client_id, settings | remote | {"max.poll.interval.ms": "8000"})
+
+    def _name(self, process: str) -> dict[str, str]:
+        """Return the names of a process's consumers."""
+        found = {"driver.count": str(self.family.consumers), "max.poll.interval.ms": "8000"}
+        if self.family.has_one_client_id:
+            found["client.id"] = _SHARED_ID
+        for number in range(1, self.family.consumers + 1):
+            own = f"driver.{number}."
+            if self.family.is_static:
+                found[f"{own}group.instance.id"] = f"i-{process}.{number}"
+            if not self.family.has_one_client_id and not self.family.has_default_ids:
+                found[f"{own}client.id"] = f"{process}.{number}"
+            if number > 1 and self.family.groups > 1:
+                found[f"{own}group.id"] = f"{self.take.group}{_SECOND}"
+        return found
+
+
+_SECOND = "-two"
+"""Behind the name of a second group."""
 
 
 def _try_request(request: Callable[[Worker], None], worker: Worker) -> None:
@@ -385,7 +447,9 @@ def read_names(wire: Path) -> dict[str, str]:
     They are client ids, and for replicas the folders whose logs show the member ids.
     """
     names = {f"i-m{number}": f"m{number}" for number in range(1, 5)}
-    for log in wire.parent.glob(f"m?/{_SHARED_ID}.log"):
+    processes = _read_processes(wire.parent)
+    names |= processes
+    for log in () if processes else wire.parent.glob(f"m?/{_SHARED_ID}.log"):
         lines = _replay("logs", [log]).splitlines()
         ids = {json.loads(line).get("member_id") for line in lines} - {None}
         names |= dict.fromkeys(ids, log.parent.name)
@@ -394,6 +458,16 @@ def read_names(wire: Path) -> dict[str, str]:
         for name in (record.get("member_id"), record.get("group_instance_id")):
             if name and record["client_id"]:
                 names.setdefault(name, record["client_id"])
+    return names
+
+
+def _read_processes(folder: Path) -> dict[str, str]:
+    """Return `PROCESS.NUMBER` by member id and instance id, as the processes have noted them."""
+    names: dict[str, str] = {}
+    for path in folder.glob("m?/app.members"):
+        for number, member_id in map(str.split, path.read_text().splitlines()):
+            name = f"{path.parent.name}.{number}"
+            names |= {member_id: name, f"i-{name}": name}
     return names
 
 
@@ -449,7 +523,8 @@ def _record(lab: Lab, folder: Path, family: Family, seed: int, steps: int) -> No
         version="",
         group=f"g-{family.name}-{seed}-{time.time():.0f}",
     )
-    group = RandomGroup(family=family, take=take, chance=random.Random(seed))
+    chance = random.Random(seed)
+    group = RandomGroup(family=family, take=take, chance=chance, has_threads=seed % 2 == 1)
     group.choose_versions()
     lab.admin.do(f"create-topic {take.topic} 4")
     lab.admin.do(f"create-topic {take.topic}-b 2")
@@ -485,8 +560,18 @@ def _print(group: RandomGroup, part: Path) -> None:
         "broker_log": sorted(part.glob("server*.log")),
     }
     names = read_names(wire)
+    own = [group.take.group, f"{group.take.group}{_SECOND}"][: group.family.groups]
+    (part / "story.json").write_text(json.dumps({"begin": begin, "groups": own}))
+    for name in own:
+        _print_group(name, inputs, begin, names)
+
+
+def _print_group(
+    group: str, inputs: Mapping[str, Sequence[Path]], begin: float, names: Mapping[str, str]
+) -> None:
+    click.echo(f"  {group}")
     found = {
-        source: read_incidents(source, files, group.take.group, begin, names)
+        source: read_incidents(source, files, group, begin, names)
         for source, files in inputs.items()
     }
     for each in found["pcap"]:
@@ -503,11 +588,13 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=9, help="random steps of each group")
     parser.add_argument("--moving", action="store_true", help="three brokers that stop and die")
     parser.add_argument("--replicas", action="store_true", help="members with one client id")
-    names = [family.name for family in (*FAMILIES, *MOVING, *REPLICAS)]
+    parser.add_argument("--several", action="store_true", help="three consumers a process")
+    names = [family.name for family in (*FAMILIES, *MOVING, *REPLICAS, *SEVERAL)]
     parser.add_argument("--family", action="append", choices=names, help="one of these alone")
     parser.add_argument("--keep", type=Path, help="a folder for the recordings")
     arguments = parser.parse_args()
     kinds = MOVING if arguments.moving else REPLICAS if arguments.replicas else FAMILIES
+    kinds = SEVERAL if arguments.several else kinds
     families = [each for each in kinds if each.name in (arguments.family or names)]
     if not families:
         parser.error("that family is of another kind: with or without --moving or --replicas")

@@ -293,12 +293,27 @@ class ClientInterpreter:
             return None
         key = seen.get("handle", client_id)
         if client_id and group is not None:
+            names = Client(client_id, group, seen.get("instance_id"))
+            if "handle" not in seen:
+                key = self._find_key(names)
             former = self.clients.get(key)
-            client = self._find_or_create(key, client_id, group, seen.get("instance_id"))
+            client = self._find_or_create(key, *names)
             if former is not None and client is not former and key == group:
                 client.replace_client(former, seen.get("generation"))
             return client
         return self._find_unnamed(event, key, group)
+
+    def _find_key(self, names: Client) -> str:
+        """Return the key of a client without a handle: its client id, if no other client has it.
+
+        Consumers of one process may share a client id, in several groups or as static members.
+        Threads of Streams do not: the latest has the name.
+        """
+        known = self.clients.get(names.client_id)
+        is_alone = known is None or known.is_named(*names) or known.is_anonymous_in(names.group)
+        if is_alone or streams_thread(names.client_id) is not None:
+            return names.client_id
+        return "\0".join((*names[:2], names.instance_id or ""))
 
     def _find_unnamed(self, event: LogEvent, key: str, group: str | None) -> ClientState | None:
         """Find or create the client of an event that lacks a name: its handle had it before."""
@@ -363,7 +378,7 @@ class ClientInterpreter:
                 software=settings.software,
             )
             thread = streams_thread(client_id)
-            lane = client_id or f"group {group}"
+            lane = key if client_id else f"group {group}"
             lane = lane if thread is None else thread.instance
             client = ClientState(member=member, lane=lane, settings_head=settings.head)
         self.clients[key] = client

@@ -70,6 +70,14 @@ def fleet_command(version: str, log: Path, cache: Path) -> list[str | Path]:
     return _command("FleetDriver", [compiled, *fetch(clients(version), cache)], log, cache)
 
 
+def several_command(version: str, log: Path, cache: Path, *, has_threads: bool) -> list[str | Path]:
+    """Return the command of several consumers in one process; their properties follow."""
+    compiled = _compiled("SeveralDriver", clients(OLDEST_CLIENT), cache)
+    layout = HERE / "java" / "thread-log4j" if has_threads else RESOURCES / "log4j"
+    jars = [compiled, *fetch(clients(version), cache)]
+    return _command("SeveralDriver", jars, log, cache, layout)
+
+
 def member_command(version: str, log: Path, cache: Path) -> list[str | Path]:
     """Return the command of a consumer that reports its events' times; its properties follow."""
     compiled = _compiled("MemberDriver", clients(OLDEST_CLIENT), cache)

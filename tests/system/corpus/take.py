@@ -66,6 +66,21 @@ class Take:
         command = programs.consumer_command(self.version, log, self.lab.cache)
         return self._start(client_id, command, named | classic | chosen, log)
 
+    def several(self, settings: Settings, *, has_threads: bool) -> Driver:
+        """Start several consumers in one process; the settings name client id and group."""
+        log = self._log("app")
+        named = _CONSUMER | {
+            "bootstrap.servers": self.lab.cluster.bootstrap,
+            "group.id": self.group,
+            "driver.topics": self.topic,
+            "driver.members": str(log.with_suffix(".members")),
+        }
+        classic = {} if "group.protocol" in settings else _CLASSIC
+        command = programs.several_command(
+            self.version, log, self.lab.cache, has_threads=has_threads
+        )
+        return self._start("app", command, named | classic | dict(settings), log)
+
     def streams(
         self, client_id: str, settings: Settings | None = None, version: str = ""
     ) -> Driver:

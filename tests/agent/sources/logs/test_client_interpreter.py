@@ -824,7 +824,7 @@ class TestPython:
 
 class TestIdentity:
     def test_a_stranger_under_the_same_name_is_another_one(self) -> None:
-        first, second = signals(says(synced(2)), says(JOINING, group="h"))
+        second, first = signals(says(synced(2)), says(JOINING, group="h"))
 
         assert (first.kind, first.member.group) == (SignalKind.SYNC, "g")
         assert (second.member.group, second.generation) == ("h", None)

@@ -64,12 +64,13 @@ def test_all_clients_of_all_streams_share_a_bound() -> None:
 def test_what_a_stream_has_counts_once_after_a_restart_and_nothing_after_its_clients_went() -> None:
     budget = PartitionBudget(limit_chars=len("".join(many(100))))
     first, again = parser(budget), parser(budget)
-    first.feed(log(*reads("c", *many(100))), ARRIVAL_AT)
+    lines = reads("s-StreamThread-1-consumer", *many(100))
+    first.feed(log(*lines), ARRIVAL_AT)
 
     again.restore(json.loads(json.dumps(first.state())))
 
     assert not budget.is_exceeded
-    returned = [line.replace("groupId=g", "groupId=h") for line in reads("c", *many(100))]
+    returned = [line.replace("groupId=g", "groupId=h") for line in lines]
     assert assigned(again.feed(log(*returned), ARRIVAL_AT)) == [100]
 
 
