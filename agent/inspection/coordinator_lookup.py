@@ -122,20 +122,22 @@ class _CoordinatorRequests(Generic[_T]):
         request = self._request
         key = (node, request.api, tuple(groups))
         values = request.to_fields(groups)
-        response = await self._brokers.send_undecoded(node, request.api, **values)
-        content = digest(response.frame)
-        cached = request.cache.find(key, content)
-        if cached is not None:
-            self.results |= cached
-            return
-        fields = await response.fields()
+        async with self._brokers.receive(node, request.api, **values) as response:
+            content = digest(response.frame)
+            cached = request.cache.find(key, content)
+            if cached is not None:
+                self.results |= cached
+                return
+            self._read_batch(node, groups, await response.fields())
+        results = {group: self.results[group] for group in groups if group in self.results}
+        if not any(isinstance(each, Failure) for each in results.values()):
+            request.cache.store(key, content, results)
+
+    def _read_batch(self, node: Node, groups: list[str], fields: Fields) -> None:
         is_batch = "groups" in fields
         for each in (fields["groups"] or ()) if is_batch else [{"group_id": groups[0]} | fields]:
             if each["group_id"] in groups:  # another coordinator's is not this broker's to describe
                 self._read_group(node, each)
-        if not self._retry.intersection(groups):
-            results = {group: self.results[group] for group in groups if group in self.results}
-            request.cache.store(key, content, results)
 
     def _read_group(self, node: Node, fields: Fields) -> None:
         group, error = fields["group_id"], fields.get("error_code", 0)

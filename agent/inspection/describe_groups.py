@@ -57,7 +57,7 @@ class Describer(Generic[_T]):
     def __init__(
         self,
         brokers: BrokerPool,
-        reduce: Callable[[Description], _T],
+        reduce: Callable[[Description], _T | Failure],
         *,
         timeout_s: float,
         authorized_operations: bool = False,

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
-from agent.inspection.connection.admin_requests import Api, digest
+from agent.inspection.connection.admin_requests import STRUCT_WEIGHT, Api, digest
 from agent.inspection.connection.backoff import RETRIABLE, Backoff
 from agent.inspection.connection.broker_pool import BrokerPool, ClusterView, down_broker
-from agent.inspection.connection.errors import BrokerError, UnreachableError
+from agent.inspection.connection.errors import BrokerError, RefusedError, UnreachableError
 from agent.inspection.model import DownBroker, Listing, Node, parse_state, parse_type
 from agent.wire.codec.schema import Fields
 from agent.wire.members.error_codes import describe_error as error_name
@@ -54,6 +54,11 @@ async def list_groups(
     )
 
 
+def max_groups(brokers: BrokerPool) -> int:
+    """Return the limit of groups of all brokers: as many as one response may have."""
+    return brokers.limits.elements // STRUCT_WEIGHT
+
+
 async def _list_at(
     brokers: BrokerPool, node: Node, patience_s: float, cache: ListingCache
 ) -> tuple[Listing, ...] | DownBroker:
@@ -61,16 +66,21 @@ async def _list_at(
     while True:
         try:
             # no filter: older brokers have none, so every listing is filtered here
-            response = await brokers.send_undecoded(
+            async with brokers.receive(
                 node, Api.LIST_GROUPS, states_filter=(), types_filter=()
-            )
-            content = digest(response.frame)
-            if node in cache and cache[node].digest == content:
-                return cache[node].groups
-            code, listings = await response.decode(partial(_read_listings, node=node))
+            ) as response:
+                content = digest(response.frame)
+                if node in cache and cache[node].digest == content:
+                    return cache[node].groups
+                code, listings = await response.decode(partial(_read_listings, node=node))
         except BrokerError as error:
             return down_broker(node, error)
         if not code:
+            others = sum(len(each.groups) for other, each in cache.items() if other != node)
+            if others + len(listings) > max_groups(brokers):
+                cache.pop(node, None)
+                text = f"{node.address}: ListGroups: a cluster of more than {max_groups(brokers)}"
+                return down_broker(node, RefusedError(f"{text} groups", "too_many"))
             cache[node] = CachedListing(content, listings)
             return cache[node].groups
         if code not in RETRIABLE or not await backoff.wait():

@@ -64,6 +64,8 @@ class MembershipChange(NamedTuple):
     """Another assignor is the end of an upgrade of the strategy."""
 
 
+_OBJECT_BYTES = 400
+"""Of a member with its four texts."""
 _TEXT_MAX = 1000
 """Characters of a changed subscription in a record."""
 _OWNED = {GroupType.CLASSIC, GroupType.CONSUMER}
@@ -105,6 +107,15 @@ def snapshot_of(described: Description) -> GroupSnapshot:
         leader=_leader(described),
         subscription=_subscription(members),
     )
+
+
+def size_bytes(snapshot: GroupSnapshot) -> int:
+    """Return some size of a snapshot in memory: its texts and objects."""
+    texts = sum(map(len, snapshot.subscription or ()))
+    for each in snapshot.members or ():
+        texts += len(each.member_id) + len(each.client_id) + len(each.host)
+    count = len(snapshot.members or ()) + len(snapshot.subscription or ())
+    return texts + count * _OBJECT_BYTES + len(snapshot.assignments or b"")
 
 
 def _protocol(described: Description) -> str:

@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from agent.config.cluster import ClusterConfig
+from agent.config.limits import LimitsConfig
 from agent.errors import ConfigError, SourceError
 from agent.sources.base import Source, Tick
 from agent.sources.coverage import SourceCoverage
@@ -55,6 +56,7 @@ class SourceContext:
     timezone: str | None
     is_watched: Callable[[str], bool]
     app_of: Callable[[str], str]
+    limits: LimitsConfig
     position: dict[str, Any] | None = None
     orphans: dict[str, Any] = field(default_factory=dict)
     """Positions of streams without a configured source any more; a source removes its own."""

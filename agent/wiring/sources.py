@@ -145,6 +145,7 @@ def _context(
         timezone=config.timezone,
         is_watched=config.is_watched,
         app_of=config.app_of,
+        limits=config.limits,
         position=position if row.origin_of is not None else decode_position(position),
         orphans=orphans.get(row.name, {}),
         readers=readers.setdefault(row.name, {}),

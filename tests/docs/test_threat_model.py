@@ -16,7 +16,12 @@ from agent import request_bodies, small_files
 from agent.config import yaml_loader
 from agent.config.limits import LimitsConfig
 from agent.hub import push_receiver, recent_records
-from agent.inspection.connection import admin_requests, broker_connection, broker_pool
+from agent.inspection.connection import (
+    admin_requests,
+    broker_connection,
+    broker_pool,
+    response_room,
+)
 from agent.outputs.hub_push import push
 from agent.outputs.spool import spool
 from agent.runtime import checkpoint, log_format, pipeline
@@ -161,14 +166,18 @@ _FIGURES = {
         f"{statistics._CLIENT_LIMIT:,} clients",
     ],
     "admin answers": [
-        f"{_mib(broker_connection._FRAME_LIMIT)} a response",
+        f"{_mib(response_room.FRAME_BYTES_MAX)} a response",
         f"its timeout ({_seconds(_default(broker_connection.Connection.open, 'timeout_s'))})",
-        f"{admin_requests.ELEMENT_LIMIT:,} elements",
+        f"{response_room._ELEMENT_LIMIT:,} elements",
         f"a structure takes {admin_requests.STRUCT_WEIGHT}",
         f"{_seconds(broker_connection.MAX_THROTTLE_S)} more at most for a quota",
         f"{broker_pool.MAX_BROKERS:,} brokers and connections",
+        f"{broker_pool._AT_ONCE} with a request at once",
+        f"{response_room._LOOKUPS} name lookups at once",
+        f"waits for room after {_seconds(response_room.WAIT_MAX_S)}",
+        f"before a login is done {response_room.SHORT_BYTES >> 10} KiB",
         f"{log_format.MAX_VALUE_CHARS:,} characters of a value in a log line",
-        f"a response of {broker_connection._LOOP_BYTES >> 10} KiB are processed in threads",
+        f"a response of {response_room.SHORT_BYTES >> 10} KiB are processed in threads",
     ],
     "web": [
         f"passwords of {basic_auth._MAX_PASSWORD_BYTES} bytes",

@@ -19,9 +19,6 @@ with without_hypothesis():
     from kio.index import load_request_schema
     from kio.serial import entity_writer
 
-ELEMENT_LIMIT = 2_000_000
-"""Array elements of one response, some 150 MB of Python at worst: a group may have every partition
-of a large cluster, as owned and as target."""
 STRUCT_WEIGHT = 5
 """A structure counts as so many elements: 2,000,000 listed groups took 735 MB."""
 
@@ -173,8 +170,8 @@ def digest(frame: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=16).digest()
 
 
-def decode(api: Api, version: int, frame: bytes) -> Fields:
-    """Return the fields of a response's frame.
+def decode(api: Api, version: int, frame: bytes, element_limit: int) -> Fields:
+    """Return the fields of a response's frame, of so many array elements at most.
 
     Raises:
         DecodeError: the bytes are not such a response.
@@ -183,7 +180,7 @@ def decode(api: Api, version: int, frame: bytes) -> Fields:
     layout = response_layout(api, version, _LAST_FIELDS[api], strict=True)
     if layout is None:
         raise DecodeError(f"{api.label} v{version}: this version is not known")
-    buffer = Buffer(frame, ELEMENT_LIMIT, struct_weight=STRUCT_WEIGHT)
+    buffer = Buffer(frame, element_limit, struct_weight=STRUCT_WEIGHT)
     buffer.take(_CORRELATION_BYTES)
     if layout.flexible and api is not Api.API_VERSIONS:  # KIP-511: its header stays the oldest
         buffer.skip_tags()

@@ -21,6 +21,11 @@ from agent.inspection.connection.admin_requests import (
     throttle_s,
 )
 from agent.inspection.connection.errors import RefusedError, UnreachableError
+from agent.inspection.connection.response_room import (
+    FRAME_BYTES_MAX,
+    SHORT_BYTES,
+    ResponseRoom,
+)
 from agent.inspection.connection.sasl import Exchange
 from agent.inspection.connection.security import CLIENT_ID, Login, Security
 from agent.processes.daemon_thread import call_in_daemon
@@ -28,8 +33,6 @@ from agent.wire.codec.schema import Fields
 from agent.wire.members.error_codes import describe_error as error_name
 
 _VERSION_UNSUPPORTED, _MECHANISM_UNSUPPORTED, _SASL_STATE = 35, 33, 34
-_FRAME_LIMIT = 100 << 20
-"""A broker's own limit (socket.request.max.bytes); a longer response is not Kafka's."""
 MAX_THROTTLE_S = 30.0
 """A quota's delay is a window's length at most, 1 s by default; the field may name 24 days."""
 _RENEW_SHARE = 0.8
@@ -37,8 +40,6 @@ _RENEW_SHARE = 0.8
 _SOFTWARE = {"client_software_name": CLIENT_ID, "client_software_version": "1"}
 
 
-_LOOP_BYTES = 256 << 10
-"""A longer response is decoded in another thread: one of 100 MiB takes seconds."""
 _T = TypeVar("_T")
 
 
@@ -49,6 +50,7 @@ class BrokerResponse(NamedTuple):
     api: Api
     version: int
     frame: bytes
+    element_limit: int
 
     def read(self) -> Fields:
         """Return the fields.
@@ -58,7 +60,7 @@ class BrokerResponse(NamedTuple):
 
         """
         try:
-            return decode(self.api, self.version, self.frame)
+            return decode(self.api, self.version, self.frame, self.element_limit)
         except DecodeError as error:
             text = f"{self.address}: {self.api.label}: the response cannot be decoded: {error}"
             raise RefusedError(text, "not_kafka") from error
@@ -70,7 +72,7 @@ class BrokerResponse(NamedTuple):
             RefusedError: the response cannot be decoded.
 
         """
-        if len(self.frame) < _LOOP_BYTES:
+        if len(self.frame) <= SHORT_BYTES:
             return convert(self.read())
         return await call_in_daemon(lambda: convert(self.read()), "decode")
 
@@ -80,7 +82,7 @@ class BrokerResponse(NamedTuple):
 
 
 async def _open_streams(
-    host: str, port: int, tls: ssl.SSLContext | None
+    host: str, port: int, tls: ssl.SSLContext | None, lookups: asyncio.Semaphore
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to the first address of a host that accepts.
 
@@ -88,7 +90,8 @@ async def _open_streams(
     need, too: a name server that does not respond would block all of them.
     """
     look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    addresses = [str(row[4][0]) for row in await call_in_daemon(look_up, "name lookup")]
+    async with lookups:
+        addresses = [str(row[4][0]) for row in await call_in_daemon(look_up, "name lookup")]
     name = host if tls is not None else None
     for address in addresses[:-1]:
         with suppress(OSError):
@@ -113,9 +116,11 @@ class Connection:
         streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         security: Security,
         timeout_s: float,
+        room: ResponseRoom,
     ) -> None:
         self.address = address
         self.read_bytes = 0
+        self._room, self._frame_limit = room, SHORT_BYTES  # until the login is done
         self._reader, self._writer = streams
         self._security, self._timeout_s = security, timeout_s
         self._correlation_id = self._response_count = 0
@@ -125,9 +130,15 @@ class Connection:
 
     @classmethod
     async def open(
-        cls, host: str, port: int, security: Security, *, timeout_s: float = 10.0
+        cls,
+        host: str,
+        port: int,
+        security: Security,
+        *,
+        timeout_s: float = 10.0,
+        room: ResponseRoom | None = None,
     ) -> Self:
-        """Connect, negotiate versions and log in.
+        """Connect, negotiate versions and log in; connections of a pool share its ``room``.
 
         Raises:
             RefusedError: certificates, credentials or the port are wrong.
@@ -135,13 +146,13 @@ class Connection:
 
         """
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        tls = security.tls
+        tls, room = security.tls, room or ResponseRoom()
         try:
             async with asyncio.timeout(timeout_s):
-                streams = await _open_streams(host, port, tls)
+                streams = await _open_streams(host, port, tls, room.lookups)
         except (OSError, EOFError, ValueError, OverflowError) as error:  # an address that cannot be
             raise faults.connect_error(address, error, tls=tls is not None) from error
-        connection = cls(address, streams, security, timeout_s)
+        connection = cls(address, streams, security, timeout_s, room)
         try:
             await connection._negotiate_versions()
             if security.login is not None:
@@ -149,6 +160,7 @@ class Connection:
         except BaseException:
             await connection.close()
             raise
+        connection._frame_limit = connection._room.limits.frame_bytes
         return connection
 
     @property
@@ -201,23 +213,44 @@ class Connection:
         async with self._request_guard(api):
             self._writer.write(request)
             await self._writer.drain()
-            frame = await self._read_frame()
+            size = await self._read_size(api)
+        frame = await self._read_frame(api, size)
         if correlation_id(frame) != self._correlation_id:
+            self._room.leave(size)
             await self.close()
             raise RefusedError(f"{self.address}: does not respond like Kafka", "not_kafka")
         self._response_count += 1
         self._throttle_s = min(MAX_THROTTLE_S, throttle_s(api, version, frame))
         if api is Api.API_VERSIONS and frame[4:6] == b"\0\x23":
             version = 0  # an older broker refuses in the oldest version
-        return BrokerResponse(self.address, api, version, frame)
+        return BrokerResponse(self.address, api, version, frame, self._room.limits.elements)
 
-    async def _read_frame(self) -> bytes:
+    async def _read_size(self, api: Api) -> int:
         head = await self._reader.readexactly(4)
         size = int.from_bytes(head, "big", signed=True)
-        if not 4 <= size <= _FRAME_LIMIT:
+        if not 4 <= size <= FRAME_BYTES_MAX:
             raise faults.protocol_error(self.address, head, size)
+        if size > self._frame_limit:
+            raise faults.length_error(self.address, api.label, size, self._frame_limit)
+        return size
+
+    async def _read_frame(self, api: Api, size: int) -> bytes:
+        """Return a response's bytes, once there is room; the caller gives it back."""
+        try:
+            await self._room.enter(size)
+        except BaseException as error:
+            self._writer.transport.abort()
+            if isinstance(error, TimeoutError):
+                raise faults.room_error(self.address, api.label) from error
+            raise
+        try:
+            async with self._request_guard(api):
+                frame = await self._reader.readexactly(size)
+        except BaseException:
+            self._room.leave(size)
+            raise
         self.read_bytes += size
-        return await self._reader.readexactly(size)
+        return frame
 
     @asynccontextmanager
     async def _request_guard(self, api: Api) -> AsyncIterator[None]:

@@ -1,13 +1,16 @@
 """Connections to all brokers of a cluster: one connection each, one request at a time."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from agent.inspection.connection.admin_requests import Api
 from agent.inspection.connection.broker_connection import BrokerResponse, Connection
 from agent.inspection.connection.errors import BrokerError, RefusedError, UnreachableError
+from agent.inspection.connection.response_room import ResponseLimits, ResponseRoom
 from agent.inspection.connection.security import Security
 from agent.inspection.model import DownBroker, Node
 from agent.wire.codec.schema import Fields
@@ -15,6 +18,11 @@ from agent.wire.members.error_codes import describe_error as error_name
 
 MAX_BROKERS = 2_000
 """Brokers of a cluster, and open connections: each takes a descriptor."""
+_AT_ONCE = 256
+"""Brokers with a request at the same time: opening 2,000 connections stops pages for seconds."""
+_OTHERS = 10
+"""Brokers without a connection that are tried after the bootstrap servers: each may take as long as
+its timeout, and a cluster may name thousands that are not there."""
 _DESCRIBE = 1 << 8
 """AclOperation.DESCRIBE, as a bit of authorized operations."""
 
@@ -43,6 +51,7 @@ class BrokerPool:
         security: Callable[[], Security],
         *,
         timeout_s: float = 10.0,
+        limits: ResponseLimits | None = None,
     ) -> None:
         """Open nothing yet; ``security`` is called for each connection, as files can change."""
         self._bootstrap, self._security, self._timeout_s = bootstrap, security, timeout_s
@@ -50,6 +59,12 @@ class BrokerPool:
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
         self._nodes: tuple[Node, ...] = ()
         self._closed_bytes = 0
+        self._room, self._turns = ResponseRoom(limits), asyncio.Semaphore(_AT_ONCE)
+
+    @property
+    def limits(self) -> ResponseLimits:
+        """Limits of a response."""
+        return self._room.limits
 
     @property
     def read_bytes(self) -> int:
@@ -57,7 +72,7 @@ class BrokerPool:
         return self._closed_bytes + sum(each.read_bytes for each in self._connections.values())
 
     async def refresh(self) -> ClusterView:
-        """Fetch the list of brokers from any of them, the known ones first.
+        """Fetch the list of brokers from any of them, the connected ones first.
 
         Raises:
             RefusedError: the first broker that responds refuses us, as the others would.
@@ -65,9 +80,7 @@ class BrokerPool:
 
         """
         down: list[DownBroker] = []
-        known = [(node.host, node.port) for node in self._nodes]
-        known.sort(key=lambda address: address not in self._connections)
-        for address in dict.fromkeys([*known, *self._bootstrap]):
+        for address in self._addresses():
             try:
                 fields = await self._describe_cluster(address)
             except UnreachableError as error:
@@ -81,19 +94,16 @@ class BrokerPool:
 
     async def _describe_cluster(self, address: tuple[str, int]) -> Fields:
         """Return DescribeCluster's fields; a broker below Kafka 2.8 has Metadata alone."""
-        async with self._lock(address):
-            connection = await self._connection(address)
-            if connection.version(Api.DESCRIBE_CLUSTER) is None:
-                response = await connection.send(
-                    Api.METADATA, topics=[], allow_auto_topic_creation=False
-                )
+        if await self._version(address, Api.DESCRIBE_CLUSTER) is None:
+            values = {"topics": [], "allow_auto_topic_creation": False}
+            async with self._receive(address, Api.METADATA, **values) as response:
                 return _as_described(await response.fields())
-            response = await connection.send(
-                Api.DESCRIBE_CLUSTER,
-                include_cluster_authorized_operations=True,
-                endpoint_type=1,
-                include_fenced_brokers=True,
-            )
+        values = {
+            "include_cluster_authorized_operations": True,
+            "endpoint_type": 1,
+            "include_fenced_brokers": True,
+        }
+        async with self._receive(address, Api.DESCRIBE_CLUSTER, **values) as response:
             return await response.fields()
 
     async def send(self, node: Node, api: Api, **values: Any) -> Fields:
@@ -103,16 +113,19 @@ class BrokerPool:
             BrokerError: the broker cannot be used, or lacks the API.
 
         """
-        return await (await self.send_undecoded(node, api, **values)).fields()
+        async with self.receive(node, api, **values) as response:
+            return await response.fields()
 
-    async def send_undecoded(self, node: Node, api: Api, **values: Any) -> BrokerResponse:
-        """Send a request to a broker; return the response as bytes: the caller may know them.
+    @asynccontextmanager
+    async def receive(self, node: Node, api: Api, **values: Any) -> AsyncIterator[BrokerResponse]:
+        """Send a request to a broker; give the response as bytes: the caller may know them.
 
         Raises:
             BrokerError: the broker cannot be used, or lacks the API.
 
         """
-        return await self._send((node.host, node.port), api, **values)
+        async with self._receive((node.host, node.port), api, **values) as response:
+            yield response
 
     async def send_any(self, api: Api, **values: Any) -> Fields:
         """Send a request to any broker, the connected ones first, and return the fields.
@@ -121,12 +134,11 @@ class BrokerPool:
             UnreachableError: no broker responds.
 
         """
-        known = [(node.host, node.port) for node in self._nodes]
-        known.sort(key=lambda address: address not in self._connections)
         error = UnreachableError("no broker is known", "unreachable")
-        for address in dict.fromkeys([*known, *self._bootstrap]):
+        for address in self._addresses():
             try:
-                return await (await self._send(address, api, **values)).fields()
+                async with self._receive(address, api, **values) as response:
+                    return await response.fields()
             except UnreachableError as unreachable:
                 error = unreachable
         raise error
@@ -138,18 +150,36 @@ class BrokerPool:
             BrokerError: the broker cannot be used.
 
         """
-        address = (node.host, node.port)
-        async with self._lock(address):
-            return (await self._connection(address)).version(api)
+        return await self._version((node.host, node.port), api)
 
     async def close(self) -> None:
         """Close every connection."""
         await self._close(list(self._connections))
 
-    async def _send(self, address: tuple[str, int], api: Api, **values: Any) -> BrokerResponse:
-        async with self._lock(address):
+    def _addresses(self) -> list[tuple[str, int]]:
+        """Return the brokers to try, in this order: connected ones, bootstrap servers, others."""
+        known = dict.fromkeys((node.host, node.port) for node in self._nodes)
+        first = [*(each for each in known if each in self._connections), *self._bootstrap]
+        others = list(known.keys() - set(first))
+        random.shuffle(others)
+        return list(dict.fromkeys([*first, *others[:_OTHERS]]))
+
+    async def _version(self, address: tuple[str, int], api: Api) -> int | None:
+        async with self._lock(address), self._turns:
+            return (await self._connection(address)).version(api)
+
+    @asynccontextmanager
+    async def _receive(
+        self, address: tuple[str, int], api: Api, **values: Any
+    ) -> AsyncIterator[BrokerResponse]:
+        """Give a response; its room is taken until the caller has read it."""
+        async with self._lock(address), self._turns:
             connection = await self._connection(address)
-            return await connection.send(api, **values)
+            response = await connection.send(api, **values)
+        try:
+            yield response
+        finally:
+            self._room.leave(len(response.frame))
 
     async def _connection(self, address: tuple[str, int]) -> Connection:
         connection = self._connections.get(address)
@@ -162,7 +192,9 @@ class BrokerPool:
         if len(self._connections) >= MAX_BROKERS:
             text = f"{Node(-1, *address).address}: {MAX_BROKERS} brokers are connected already"
             raise UnreachableError(text, "too_many")
-        opened = await Connection.open(*address, self._security(), timeout_s=self._timeout_s)
+        opened = await Connection.open(
+            *address, self._security(), timeout_s=self._timeout_s, room=self._room
+        )
         self._connections[address] = opened
         return opened
 

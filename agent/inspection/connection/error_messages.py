@@ -57,6 +57,18 @@ def protocol_error(address: str, head: bytes, size: int) -> RefusedError:
     return RefusedError(f"{address}: {text}", "not_kafka")
 
 
+def length_error(address: str, asked: str, size: int, limit: int) -> RefusedError:
+    """Return the error of a response that is longer than there may be room for."""
+    text = f"{address}: {asked}: a response of {size} bytes, of which {limit} are the limit"
+    return RefusedError(text, "too_large")
+
+
+def room_error(address: str, asked: str) -> UnreachableError:
+    """Return the error of a response that waited too long for those of other brokers."""
+    text = f"{address}: {asked}: not read, as other brokers' responses take all the room"
+    return UnreachableError(text, "too_large")
+
+
 def silence_error(address: str, timeout_s: float) -> UnreachableError:
     """Return the error of a connection that was accepted and stayed silent."""
     text = f"accepted the connection and has not responded in {timeout_s:g} s: is it Kafka?"

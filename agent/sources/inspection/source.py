@@ -21,7 +21,7 @@ from agent.inspection.membership_diff import (
     MembershipTracker,
 )
 from agent.inspection.model import Failure, GroupState, GroupType
-from agent.inspection.poller import Poller, PollResult
+from agent.inspection.poller import Poller, PollLimits, PollResult
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.inspection.config import GroupsSourceConfig
 from metrics.model.sample import Sample, SampleKind, Scope, digest, format_time
@@ -54,6 +54,7 @@ class GroupsSource:
         brokers: Callable[[], BrokerPool],
         is_watched: Callable[[str], bool],
         app_of: Callable[[str], str] = str,
+        limits: PollLimits | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """``cluster`` is the label; without one it is the cluster's own id."""
@@ -61,7 +62,7 @@ class GroupsSource:
         self.health = SourceHealth()
         self._config, self._cluster, self._cluster_id = config, cluster, ""
         self._brokers, self._watched = brokers, is_watched
-        self._app_of, self._clock = app_of, clock
+        self._app_of, self._clock, self._limits = app_of, clock, limits
         self._findings: list[Sample] = []
         self._lags: dict[str, GroupLag] = {}
         self._sessions: dict[str, GroupSession] = {}
@@ -72,7 +73,8 @@ class GroupsSource:
         """Poll until cancelled; the connections are kept from poll to poll."""
         del emit, detach
         brokers, refused = self._brokers(), 0
-        poller = Poller(brokers, self._watched, by_partition=self._config.lag_by_partition)
+        by_partition = self._config.lag_by_partition
+        poller = Poller(brokers, self._watched, by_partition=by_partition, limits=self._limits)
         try:
             while True:
                 began_s = time.monotonic()
@@ -263,11 +265,14 @@ class GroupsSource:
             log.info("membership_changed", extra=keys)
         self.health.up = True
         errors = Counter(each.reason for each in polled.down)
-        for reason, count in errors.items():
+        errors["too_many"] += polled.excess > 0
+        for reason, count in (+errors).items():
             self.health.errors[reason] = self.health.errors.get(reason, 0) + count
         self._count_faults(polled.failures)
         texts = [each.error for each in polled.down]
         texts += [f"{each.group}: {each.error}" for each in polled.failures[:1]]
+        if polled.excess:
+            texts.append(f"limits.groups: {polled.excess} more groups are not described")
         self._log_fault("groups_partial", "; ".join(texts))
         return changes
 

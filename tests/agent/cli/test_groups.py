@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from agent.cli import main
 from agent.inspection import client
 from agent.inspection.connection.admin_requests import Api
+from agent.inspection.connection.admin_requests import Api
 from agent.inspection.connection.broker_connection import Connection
 from metrics.model.sample import encode
 from metrics.model.signals import Member, SignalKind
@@ -173,8 +174,8 @@ def test_answers_with_wrong_bytes_end_in_a_sentence(
 ) -> None:
     drawn, sound = random.Random(seed), Connection._read_frame
 
-    async def changed(connection: Connection) -> bytes:
-        frame = bytearray(await sound(connection))
+    async def changed(connection: Connection, api: Api, size: int) -> bytes:
+        frame = bytearray(await sound(connection, api, size))
         if drawn.random() < 0.35:
             for _ in range(drawn.randint(1, 4)):
                 frame[drawn.randrange(4, len(frame))] = drawn.choice([0, 1, 0x7F, 0x80, 0xFF])

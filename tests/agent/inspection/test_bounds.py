@@ -7,34 +7,29 @@ import threading
 import pytest
 
 from agent.errors import DecodeError
-from agent.inspection.connection import admin_requests, broker_connection
-from agent.inspection.connection.admin_requests import Api, decode
+from agent.inspection.connection import broker_connection
+from agent.inspection.connection.admin_requests import STRUCT_WEIGHT, Api, decode
 from agent.inspection.connection.broker_connection import BrokerResponse
 from tests.agent.wire.frames import answer
 
 
-def test_a_response_of_too_many_elements_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_of_too_many_elements_is_refused() -> None:
     groups = tuple({"group_id": f"g{number}", "protocol_type": "consumer"} for number in range(50))
     frame = answer(Api.LIST_GROUPS, 4, 1, groups=groups)[struct.calcsize(">i") :]
-    assert len(decode(Api.LIST_GROUPS, 4, frame)["groups"]) == 50
-
-    monkeypatch.setattr(admin_requests, "ELEMENT_LIMIT", 50 * admin_requests.STRUCT_WEIGHT - 1)
+    limit = 50 * STRUCT_WEIGHT
+    assert len(decode(Api.LIST_GROUPS, 4, frame, limit)["groups"]) == 50
 
     with pytest.raises(DecodeError, match="an array of 50 in"):
-        decode(Api.LIST_GROUPS, 4, frame)
+        decode(Api.LIST_GROUPS, 4, frame, limit - 1)
 
 
-def test_a_structure_costs_more_than_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_structure_costs_more_than_a_number() -> None:
     """2,000,000 listed groups took 735 MB and, beside the proxy, 17 s."""
     groups = tuple({"group_id": "", "protocol_type": ""} for _ in range(9))
     frame = answer(Api.LIST_GROUPS, 4, 1, groups=groups)[struct.calcsize(">i") :]
-    monkeypatch.setattr(admin_requests, "ELEMENT_LIMIT", 9 * admin_requests.STRUCT_WEIGHT)
-    assert len(decode(Api.LIST_GROUPS, 4, frame)["groups"]) == 9
-
-    monkeypatch.setattr(admin_requests, "ELEMENT_LIMIT", 9 * admin_requests.STRUCT_WEIGHT - 1)
 
     with pytest.raises(DecodeError, match="an array of 9 in"):
-        decode(Api.LIST_GROUPS, 4, frame)
+        decode(Api.LIST_GROUPS, 4, frame, 9 * 2)
 
 
 @pytest.mark.parametrize("is_long", [False, True])
@@ -43,8 +38,8 @@ def test_a_long_response_is_decoded_beside_the_event_loop(
 ) -> None:
     threads = list[int]()
     frame = answer(Api.LIST_GROUPS, 4, 1)[struct.calcsize(">i") :]
-    monkeypatch.setattr(broker_connection, "_LOOP_BYTES", len(frame) + (not is_long))
-    response = BrokerResponse("broker:1", Api.LIST_GROUPS, 4, frame)
+    monkeypatch.setattr(broker_connection, "SHORT_BYTES", len(frame) - is_long)
+    response = BrokerResponse("broker:1", Api.LIST_GROUPS, 4, frame, 100)
 
     asyncio.run(response.decode(lambda _: threads.append(threading.get_ident())))
 
@@ -58,8 +53,8 @@ def test_a_null_that_the_schema_does_not_have_is_refused() -> None:
     null, consumer = struct.pack(">h", -1), struct.pack(">h8s", 8, b"consumer")
     one, none = struct.pack(">i", 1), struct.pack(">i", -1)
 
-    named = decode(Api.LIST_GROUPS, 2, head + one + group + consumer)
+    named = decode(Api.LIST_GROUPS, 2, head + one + group + consumer, 100)
     assert named["groups"] == [{"group_id": "g", "protocol_type": "consumer"}]
     for body in (one + null + consumer, one + group + null, none):
         with pytest.raises(DecodeError, match=" is null"):
-            decode(Api.LIST_GROUPS, 2, head + body)
+            decode(Api.LIST_GROUPS, 2, head + body, 100)
