@@ -15,7 +15,6 @@ from click.testing import CliRunner, Result
 from agent.cli import main
 from agent.inspection import client
 from agent.inspection.connection.admin_requests import Api
-from agent.inspection.connection.admin_requests import Api
 from agent.inspection.connection.broker_connection import Connection
 from metrics.model.sample import encode
 from metrics.model.signals import Member, SignalKind
