@@ -38,6 +38,7 @@ from agent.small_files import check_certificates, read_bytes, read_text
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_INT32 = re.compile(r"[0-9]{1,10}")
 _KEY = re.compile(r"((?:\\.|[^\\:=\s])*)\s*[:=]?\s*(.*)", re.DOTALL)
 _JWT_BEARER = "JwtBearerJwtRetriever"
 """Kafka's class for the exchange of an assertion (KIP-1139)."""
@@ -123,7 +124,7 @@ def request_timeout_s(properties: Mapping[str, str], where: str) -> float | None
     text = properties.get("request.timeout.ms")
     if text is None:
         return None
-    if not text.strip().isdecimal() or not int(text):
+    if not _INT32.fullmatch(text.strip()) or not int(text):
         raise ConfigError(f"{where}: request.timeout.ms: found {text!r}, wanted milliseconds")
     return int(text) / 1000
 

@@ -311,7 +311,7 @@ def test_a_request_timeout_is_in_milliseconds(
     assert request_timeout_s(read_properties(file), "f") == timeout_s
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "soon"])
+@pytest.mark.parametrize("text", ["0", "-1", "soon", "9" * 5_000])
 def test_a_request_timeout_that_is_none_is_named(text: str) -> None:
     with pytest.raises(ConfigError, match=r"f: request\.timeout\.ms: found"):
         request_timeout_s({"request.timeout.ms": text}, "f")
