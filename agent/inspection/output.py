@@ -77,14 +77,9 @@ class Selection:
         return tuple(header[i] for i in places), [tuple(row[i] for i in places) for row in rows]
 
 
-_DIGITS_MAX = 19
-"""Of a number of 64 bits; a name may have thousands, and Python refuses to read them."""
-
-
 def _sort_key(cell: str) -> tuple[bool, int, str]:
     """Return a key that puts numbers in their order, before texts."""
-    is_number = cell.isdecimal() and len(cell) <= _DIGITS_MAX
-    return (False, int(cell), "") if is_number else (True, 0, cell)
+    return (False, int(cell), "") if cell.isdecimal() else (True, 0, cell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,7 +302,7 @@ def _render_tables(tables: Sequence[_Table], selection: Selection) -> str:
 def _table(header: _Row, rows: Sequence[_Row]) -> str:
     """Return aligned columns; an empty cell is a dash, so that tools can split at blanks."""
     lines = [header, *(tuple(cell or "-" for cell in row) for row in rows)]
-    widths = [min(_WIDTH_MAX, max(map(_width, each))) for each in zip(*lines, strict=True)]
+    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     return "".join(
         " ".join(
             cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)
@@ -315,10 +310,6 @@ def _table(header: _Row, rows: Sequence[_Row]) -> str:
         + "\n"
         for line in lines
     )
-
-
-_WIDTH_MAX = 255
-"""Columns that a table pads to: a name may have 32,767 characters, and a table 100,000 rows."""
 
 
 def _width(text: str) -> int:

@@ -645,22 +645,6 @@ def test_columns_of_wide_characters_are_aligned() -> None:
     assert lines[2].startswith("注文  Classic")
 
 
-def test_a_name_of_thousands_of_digits_is_sorted_as_a_text() -> None:
-    """Python refuses to read a number of more than 4,300 digits."""
-    names = ["9", "10", "1" * 5_000]
-    with Simulated({name: Group() for name in names}) as cluster:
-        assert shown(cluster, "--sort", "group") == names
-
-
-def test_a_long_name_widens_no_other_row() -> None:
-    """One name of 32,767 characters took 32 KB in each of the other rows."""
-    with Simulated({name: Group() for name in ("orders", "x" * 32_000)}) as cluster:
-        head, short, long = call(cluster, "list").stdout.splitlines()
-
-    assert head.index("TYPE") == short.index("Classic") == 256
-    assert long.split()[:2] == ["x" * 32_000, "Classic"]
-
-
 def test_describe_without_a_group_says_what_is_wanted() -> None:
     with Simulated(GROUPS) as cluster:
         result = call(cluster, "describe")
