@@ -12,6 +12,7 @@ from metrics.model.names import printable
 from metrics.model.sample import format_time
 
 _NO_RULE = "no rule"
+_AGAIN = "no effect (the same line was there before)"
 
 
 def explain(recording: Recording, parser: LineParser, second: LineParser, only: str | None) -> None:
@@ -24,12 +25,14 @@ def explain(recording: Recording, parser: LineParser, second: LineParser, only: 
         for text in _summarise(recording, second):
             click.echo(printable(text))
     for raw, arrival_at in _lines(recording):
-        read = [line for line in parser.lines(raw, arrival_at) if line.event is not None]
+        lines = list(parser.lines(raw, arrival_at))
+        read = [line for line in lines if line.event is not None]
         effects = [_take(line, parser) for line in read]
         if only is not None and (only == "read") != bool(read):
             continue
         text = raw.rstrip(b"\n").decode(errors="replace")
-        rows = _explain_line(read[0], effects[0]) if read else [_NO_RULE, f"    {text}"]
+        why = _AGAIN if any(line.is_again for line in lines) else _NO_RULE
+        rows = _explain_line(read[0], effects[0]) if read else [why, f"    {text}"]
         click.echo("\n".join(map(printable, rows)))
 
 
@@ -41,10 +44,11 @@ def _lines(recording: Recording) -> Iterator[tuple[bytes, float]]:
 
 def _summarise(recording: Recording, parser: LineParser) -> Iterator[str]:
     """Yield how many lines each dialect reads, and how many have no effect."""
-    count, refused, by_dialect = 0, 0, Counter[str]()
+    count, refused, again, by_dialect = 0, 0, 0, Counter[str]()
     for raw, arrival_at in _lines(recording):
         count += 1
         for line in parser.lines(raw, arrival_at):
+            again += line.is_again
             if line.event is not None:
                 by_dialect[line.event.rule.dialect] += 1
                 refused += bool(_take(line, parser))
@@ -53,6 +57,8 @@ def _summarise(recording: Recording, parser: LineParser) -> Iterator[str]:
         yield f"    {lines} by {dialect}"
     if refused:
         yield f"    {refused} without an effect"
+    if again:
+        yield f"    {again} that were there before"
     if not by_dialect:
         yield "    replay without --explain-line names what it looks like, and what to set"
 

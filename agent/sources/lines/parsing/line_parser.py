@@ -122,6 +122,8 @@ class ParsedLine(msgspec.Struct, frozen=True, gc=False):
     origin: str = ""
     shift_s: float = 0.0
     """Seconds that its stamp is ahead of ``at``, as another zone's."""
+    is_again: bool = False
+    """It was delivered before, and has no event."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -136,6 +138,8 @@ class ParserCounts:
     """Lines that a rule matches."""
     manual: int = 0
     """Among these, lines of consumers with partitions that the application assigns: no group."""
+    repeated: int = 0
+    """Lines that were delivered again."""
     undated: int = 0
     untimed: int = 0
     """Lines without a time, before any line with one: the file's last change dates them."""
@@ -509,9 +513,16 @@ class LineParser:
         reader, event = read
         self.counts.lines += 1
         self.counts.events += 1
+        main, text = self.streams.main, raw.decode("ascii")
+        if main.delivered.is_again(event, at):
+            return self._pass_over(text, main, at)
         self._bind(reader, event)
-        at = self._date(self.streams.main, at, arrival_at)
-        return ParsedLine(raw.decode("ascii"), at, event, self._place)
+        return ParsedLine(text, self._date(main, at, arrival_at), event, self._place)
+
+    def _pass_over(self, text: str, stream: OriginStream, at: float) -> ParsedLine:
+        """Return a line that is delivered again: it has no effect, also not on the clock."""
+        self.counts.repeated += 1
+        return ParsedLine(text, stream.last_at or at, None, self._place, is_again=True)
 
     def _read_entry(
         self, entry: LogEntry, raw: bytes, arrival_at: float, matchers: Matchers
@@ -529,14 +540,7 @@ class LineParser:
         counts.events += 1
         is_manual = event.rule.action is Action.MANUAL
         counts.manual += is_manual
-        origin, stream = "", self.streams.main
-        if entry.pid and not self._has_looked:
-            self._look_ahead(arrival_at)
-        if entry.origin or entry.pid:
-            origin = self.streams.name_of(entry)
-            known = len(self.streams.names)
-            stream = self.streams.find(origin, entry.host)
-            self._news = self._news or len(self.streams.names) != known
+        origin, stream = self._find_stream(entry, arrival_at)
         stamp = self.stamper.find(text, arrival_at)
         if stamp is not None:
             stamp = self.stamper.place_day(stamp, entry.at)
@@ -545,10 +549,25 @@ class LineParser:
             self._repeated.keep(raw, stamp, (self._reader, event))
         shift_s = self.shifts.find(entry.origin, is_own=stamp is not None)
         if stamp is None:
-            stamp = self._date_elsewhere(entry, raw, arrival_at)
+            stamp = self._date_elsewhere(entry, arrival_at)
+        if stamp is None:
+            stamp = self._date_by_others(entry, raw, arrival_at)
+        elif stream.delivered.is_again(event, stamp):
+            return self._pass_over(text, stream, stamp)
         stamp = None if stamp is None else stamp - shift_s
         at = self._date(stream, stamp, arrival_at)
         return ParsedLine(text, at, event, self._place, origin, shift_s)
+
+    def _find_stream(self, entry: LogEntry, arrival_at: float) -> tuple[str, OriginStream]:
+        """Return the name of a line's stream within the file, and the stream."""
+        if entry.pid and not self._has_looked:
+            self._look_ahead(arrival_at)
+        if not (entry.origin or entry.pid):
+            return "", self.streams.main
+        origin, known = self.streams.name_of(entry), len(self.streams.names)
+        stream = self.streams.find(origin, entry.host)
+        self._news = self._news or len(self.streams.names) != known
+        return origin, stream
 
     def _read_within(self, entry: LogEntry, line: ParsedLine, rule: Rule) -> Iterator[ParsedLine]:
         """Read the lines after a message in the same entry: in its text, or in a field.
@@ -563,8 +582,8 @@ class LineParser:
                 yield replace(line, text=text, event=event)
                 return
 
-    def _date_elsewhere(self, entry: LogEntry, raw: bytes, arrival_at: float) -> float | None:
-        """Return the time before or after a line without a timestamp in its head."""
+    def _date_elsewhere(self, entry: LogEntry, arrival_at: float) -> float | None:
+        """Return the time of a line that does not begin with it."""
         if entry.at is not None:
             return entry.at
         ends = (find(entry.text) for find in (self._find_message, self._find_last_anchor))
@@ -574,8 +593,11 @@ class LineParser:
             at = self.stamper.find(pair[1], arrival_at)
         if at is None and (behind := _TIME_BEHIND.search(entry.text)) is not None:
             at = self.stamper.find(behind[1], arrival_at)
-        if at is None:
-            at = self._date_record(raw, arrival_at, is_prefixed=bool(entry.origin))
+        return at
+
+    def _date_by_others(self, entry: LogEntry, raw: bytes, arrival_at: float) -> float | None:
+        """Return the time of the lines above or below, which a line without one belongs to."""
+        at = self._date_record(raw, arrival_at, is_prefixed=bool(entry.origin))
         if at is None:
             at = self._date_above(entry, arrival_at)
             self._is_dated_above = self._is_dated_above or at is not None

@@ -8,10 +8,11 @@ systemd under one name do, and the new one has a stream of its own.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent.sources.lines.envelopes.envelope import LogEntry
+from agent.sources.lines.parsing.delivered_lines import DeliveredLines
 from agent.sources.lines.parsing.stream_parser import LineInterpreter
 from metrics.model.signals import Signal
 
@@ -43,6 +44,7 @@ class OriginStream:
     dated_at: float | None = None
     behind_s: float = 0.0
     """Seconds that its clock has stepped back; its times run on from before."""
+    delivered: DeliveredLines = field(default_factory=DeliveredLines)
 
     def continue_from(self, stamp: float) -> float:
         """Return the time of a line (Unix seconds), never before that of the last line.

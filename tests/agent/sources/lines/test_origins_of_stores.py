@@ -92,7 +92,8 @@ def test_files_that_tail_shows_have_their_own_streams(tmp_path: Path) -> None:
 
 def test_logs_one_after_the_other_are_not_dated_in_silence(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
-    path.write_text("\n".join([log4j(at, text) for at, text in EVENTS] * 2))
+    log = "\n".join(log4j(at, text) for at, text in EVENTS)
+    path.write_text(log + "\n" + log.replace("groupId=", "groupId=other-"))
 
     done = CliRunner().invoke(main, ["replay", "--source", "logs", "--timezone", "UTC", str(path)])
 

@@ -26,6 +26,11 @@ CLIENT, GROUP = "m2", "g-max_poll-2.8.2-42989"
 VERSION = b"[2026-11-21 06:36:32,290] INFO Kafka version: 2.8.2 (o.a.k.c.utils.AppInfoParser)\n"
 
 
+def _later(data: bytes) -> bytes:
+    """Return the lines of a client of the next day."""
+    return data.replace(b"[2026-11-21 ", b"[2026-11-22 ")
+
+
 def got(data: bytes, piece_bytes: int = 1 << 20) -> list[float | None]:
     """Feed a log and return the poll interval of each client that spoke."""
     return [member.max_poll_interval_s for member in members(data, piece_bytes)]
@@ -81,7 +86,7 @@ def test_its_version_is_as_on_the_wire(line: bytes, software: str | None, piece_
 
 
 def test_a_client_that_is_started_anew_may_have_another_version() -> None:
-    new = LIST_ALONE + VERSION.replace(b"2.8.2", b"3.9.1") + SUBSCRIBED
+    new = LIST_ALONE + VERSION.replace(b"2.8.2", b"3.9.1") + _later(SUBSCRIBED)
     assert versions(LIST_ALONE + VERSION + SUBSCRIBED + new) == ["apache-kafka-java 3.9.1"]
 
 
@@ -177,7 +182,8 @@ def test_a_list_between_is_passed_over() -> None:
 
 
 def test_a_client_that_is_started_anew_may_have_another() -> None:
-    assert got(PLAIN + PLAIN.replace(b"interval.ms = 3000", b"interval.ms = 7000")) == [7.0]
+    new = _later(PLAIN.replace(b"interval.ms = 3000", b"interval.ms = 7000"))
+    assert got(PLAIN + new) == [7.0]
 
 
 @pytest.mark.parametrize("piece_bytes", [777, 1 << 20])

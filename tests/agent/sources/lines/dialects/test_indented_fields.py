@@ -106,8 +106,14 @@ def test_record_in_pieces_shows_the_same_rebalance(size: int) -> None:
     assert list(dict.fromkeys(found)) == WANTED
 
 
-def test_same_record_twice_counts_twice() -> None:
-    assert read((REJOINING + REJOINING).encode()) == [WANTED[0]] * 2
+def test_same_record_at_another_time_counts_twice() -> None:
+    later = REJOINING.replace("13.206", "13.207")
+
+    assert read((REJOINING + later).encode()) == [WANTED[0], ("RAISE", 1, 13.207)]
+
+
+def test_record_that_is_delivered_twice_counts_once() -> None:
+    assert read((REJOINING + REJOINING).encode()) == [WANTED[0]]
 
 
 def test_partitions_of_a_record_are_read() -> None:
