@@ -10,11 +10,19 @@ time of before, the kept keys are searched. Two clients without names print the 
 count within one second, and at a time of before.
 """
 
+from struct import Struct
+from typing import Any
+from zlib import crc32
+
 from agent.sources.lines.dialects.dialect import LogEvent
 
 KEPT_LINES = 512
 """So many last lines with an event are compared at least, and twice as many at most."""
-_KEY_BYTES = 8
+_KEPT_IN_STATE = 16
+_KEY = Struct("<II")
+"""Milliseconds and checksum, the same after a restart."""
+_MASK = 0xFFFFFFFF
+_KEY_BYTES = _KEY.size
 _MAX_BYTES = 2 * KEPT_LINES * _KEY_BYTES
 _NAMES = frozenset(("client_id", "member_id", "thread"))
 """Captures that name a client."""
@@ -43,8 +51,10 @@ class DeliveredLines:
     def is_again(self, event: LogEvent, at: float) -> bool:
         """Return whether a line with its own stamp ``at`` (Unix seconds) was there before."""
         captures = event.captures
-        texts = (text for name, text in captures.items() if name != _LAST)
-        key = hash((at, event.rule.name, *texts)).to_bytes(_KEY_BYTES, "big", signed=True)
+        texts = [text for name, text in captures.items() if name != _LAST]
+        key = _KEY.pack(
+            int(at * 1000) & _MASK, crc32("\0".join((event.rule.name, *texts)).encode())
+        )
         last_at = self._last_at
         if last_at is None or at > last_at:
             self._last_at, self._moment, self._is_run = at, len(self._keys), False
@@ -57,6 +67,23 @@ class DeliveredLines:
         if not self._is_run:
             self._keep(key)
         return self._is_run
+
+    def state(self) -> dict[str, Any]:
+        """Return the last lines for a checkpoint, in types that JSON can carry."""
+        kept = self._keys[-_KEPT_IN_STATE * _KEY_BYTES :]
+        moment = max(0, self._moment - len(self._keys) + len(kept))
+        return {
+            "keys": kept.hex(),
+            "last_at": self._last_at,
+            "moment": moment,
+            "is_run": self._is_run,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Restore a `state`."""
+        self._keys = bytearray.fromhex(state["keys"])
+        self._last_at, self._moment = state["last_at"], state["moment"]
+        self._is_run = state["is_run"]
 
     def _is_next(self, key: bytes) -> bool:
         """Return whether a line of the latest time comes again."""

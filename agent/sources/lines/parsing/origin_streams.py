@@ -68,6 +68,7 @@ class OriginStream:
             "dated_at": self.dated_at,
             "behind_s": self.behind_s,
             "interpreter": self.interpreter.state(),
+            **({"delivered": self.delivered.state()} if self.delivered.size else {}),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -75,6 +76,8 @@ class OriginStream:
         self.last_at, self.dated_at = state["last_at"], state["dated_at"]
         self.behind_s = state.get("behind_s", 0.0)  # an older release has none
         self.interpreter.restore(state["interpreter"])
+        if "delivered" in state:  # an older release has none
+            self.delivered.restore(state["delivered"])
 
 
 def _continues(known: list[str], pid: str) -> bool:

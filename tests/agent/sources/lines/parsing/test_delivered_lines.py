@@ -1,5 +1,6 @@
 """A line that is delivered twice, as by a logger with two appenders, has one effect."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,15 @@ def test_replay_names_them(tmp_path: Path) -> None:
     assert f"{len(STORY)} lines of a client are there twice, and count once" in done.stderr
     assert f"{len(STORY)} that were there before" in lines.stdout
     assert lines.stdout.count("no effect (the same line was there before)") == len(STORY)
+
+
+@pytest.mark.parametrize("cut", range(1, 2 * len(STORY)))
+def test_a_restart_between_a_line_and_its_copy(cut: int) -> None:
+    twice = [line.encode() for line in _lines() for _ in range(2)]
+    first, second = parser(), parser()
+    found = first.feed(b"".join(twice[:cut]), ARRIVAL_AT)
+
+    second.restore(json.loads(json.dumps(first.state())))
+
+    found += second.feed(b"".join(twice[cut:]), ARRIVAL_AT) + second.flush()
+    assert got(found) == _read(_lines())
