@@ -24,7 +24,7 @@ _KEY = Struct("<II")
 _MASK = 0xFFFFFFFF
 _KEY_BYTES = _KEY.size
 _MAX_BYTES = 2 * KEPT_LINES * _KEY_BYTES
-_NAMES = frozenset(("client_id", "member_id", "thread"))
+_NAMES = frozenset(("client_id", "instance_id", "member_id", "member_name", "thread"))
 """Captures that name a client."""
 _LAST = "reason"
 """Capture that may end in what a layout writes behind the message."""
