@@ -1,5 +1,6 @@
 """Heads of recorded files: their text, and the texts that show their source type."""
 
+import io
 import zlib
 from pathlib import Path
 
@@ -25,10 +26,14 @@ def read_head(path: str) -> bytes:
     """
     if Path(path).is_fifo():
         raise SourceError(f"{path}: found a pipe, which is read only once; wanted SOURCE:{path}")
+    head = b""
     try:
         with open_unpacked(Path(path)) as file:
-            head = file.read(HEAD_BYTES)
+            read = file.read if isinstance(file, io.FileIO) else file.read1
+            while len(head) < HEAD_BYTES and (data := read(HEAD_BYTES - len(head))):
+                head += data
     except (OSError, EOFError, zlib.error) as error:
-        raise SourceError(f"{path}: {reason_of(error)}") from error
+        if not head:  # else its reader reports the damage, at its place
+            raise SourceError(f"{path}: {reason_of(error)}") from error
     encoding = find_utf_16(head)
     return head if encoding is None else head.decode(encoding, "replace").encode()

@@ -12,9 +12,10 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -85,7 +86,7 @@ def read_file(file: str, day: date, root: str) -> Iterator[Row]:
     offset, cut, tail = 0, 0, b""
     try:
         with _open_file(file, root) as stream:
-            while chunk := stream.read(_CHUNK_BYTES):
+            while chunk := stream.read1(_CHUNK_BYTES):  # `read` loses what it has where it fails
                 *lines, tail = (tail + chunk).split(b"\n")
                 for line in lines:
                     row = row_of(line, file=file, offset=offset, day=day)
@@ -123,23 +124,23 @@ def _fault(error: OSError | EOFError | zlib.error) -> str:
 
 
 @contextmanager
-def _open_file(path: str, root: str) -> Iterator[IO[bytes]]:
+def _open_file(path: str, root: str) -> Iterator[BufferedReader]:
     with _raw(path, root) as raw:
         if path.endswith(".gz"):
             with gzip.open(raw) as stream:
-                yield cast("IO[bytes]", stream)
+                yield cast("BufferedReader", stream)
         else:
             yield raw
 
 
-def _raw(path: str, root: str) -> IO[bytes]:
+def _raw(path: str, root: str) -> BufferedReader:
     if "://" not in path:
         return _open_local(path, root)
     system, inside = file_system(path)
-    return cast("IO[bytes]", system.open_input_stream(inside, compression=None))
+    return cast("BufferedReader", system.open_input_stream(inside, compression=None))
 
 
-def _open_local(path: str, root: str) -> IO[bytes]:
+def _open_local(path: str, root: str) -> BufferedReader:
     """Open a regular file that no link below the root leads to, and never wait for a pipe."""
     if os.path.realpath(path) != str(Path(os.path.realpath(root), os.path.relpath(path, root))):
         raise _RefusedFileError(LINKED)

@@ -123,6 +123,27 @@ def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path, source: tuple[
     assert "Errno" not in result.stderr
 
 
+@pytest.mark.parametrize("damage", ["broken off", "checksum", "bytes behind its end"])
+def test_a_damaged_file_shows_its_source_by_what_can_be_read(tmp_path: Path, damage: str) -> None:
+    """A short file ended with the error alone; with a source, its lines were read."""
+    packed = gzip.compress(_client_log(tmp_path).read_bytes())
+    log = tmp_path / "damaged.log.gz"
+    log.write_bytes(
+        {
+            "broken off": packed[:-12],
+            "checksum": packed[:-8] + bytes(8),
+            "bytes behind its end": packed + b"GARBAGE",
+        }[damage]
+    )
+
+    done = CliRunner().invoke(replay, [str(log)])
+    named = CliRunner().invoke(replay, ["--source", "logs", str(log)])
+
+    assert (done.stdout, done.exit_code) == (named.stdout, named.exit_code)
+    assert (bool(done.stdout), done.exit_code) == (True, 1)
+    assert "read as --source logs" in done.stderr
+
+
 def test_a_brokers_line_is_explained() -> None:
     arguments = ("--source", "broker_log", "--timezone", "UTC", "--explain-line", _BROKER_LOG)
 

@@ -54,6 +54,23 @@ def test_spool_itself_may_be_behind_a_link(tmp_path: Path) -> None:
     assert (row["offset"], row["text"]) == (0, "x")
 
 
+@pytest.mark.parametrize("kept_share", [0.5, 1.0])
+def test_whole_lines_before_damage_of_a_packed_file_are_read(
+    tmp_path: Path, kept_share: float
+) -> None:
+    """Up to a chunk of 1 MiB of lines was lost before the place where a file breaks off."""
+    lines = [f"{number:x}\n".encode() for number in range(1, 40_000)]
+    packed = gzip.compress(b"".join(lines))
+    spool = tmp_path / "x.jsonl.gz"
+    spool.write_bytes(packed[: int(len(packed) * kept_share) - 4])
+
+    *found, damage = rows(spool, tmp_path)
+
+    assert len(found) > len(lines) * kept_share * 0.8
+    assert [row["text"] for row in found] == [line.decode().strip() for line in lines[: len(found)]]
+    assert str(damage["fault"]).startswith("the compressed file is broken")
+
+
 @pytest.mark.timeout(20)
 def test_pipe_is_not_waited_for(tmp_path: Path) -> None:
     pipe = tmp_path / "x.jsonl"
