@@ -35,6 +35,9 @@ class _ReceiverTlsPool(HTTPSConnectionPool):
 class BoundedAdapter(HTTPAdapter):
     """Reads the beginning of a response, and ends the connection of a longer one."""
 
+    fault = ""
+    """The last response's status or error, if it was no success."""
+
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         """Use connections with deadlines."""
         super().init_poolmanager(*args, **options)
@@ -48,7 +51,12 @@ class BoundedAdapter(HTTPAdapter):
                 it for a success.
 
         """
-        response = super().send(request, **options)
+        try:
+            response = super().send(request, **options)
+        except RequestException as error:
+            self.fault = str(error)
+            raise
+        self.fault = "" if response.ok else f"{response.status_code} {response.reason}"
         if response.status_code in _REDIRECTIONS:
             response.close()
             raise RequestException(_redirection_text(response))

@@ -1,7 +1,7 @@
 """The SDK's exporters, configured by ``otlp``: HTTP or gRPC, for metrics and for spans."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, MetricsData
@@ -15,6 +15,10 @@ from agent.small_files import check_certificates
 
 MAX_POINTS = 2_000
 """Points of a request, some 600 KB; gRPC receivers refuse more than 4 MiB."""
+
+
+_Exporters = tuple[MetricExporter, SpanExporter, Callable[[], str]]
+"""With the last response's fault, as far as it is known."""
 
 
 class OtlpSender:
@@ -31,7 +35,7 @@ class OtlpSender:
         if config.ca_file is not None:
             _check_readable(config.ca_file)
         make = _http if config.protocol is OtlpProtocol.HTTP else _grpc
-        self._metrics, self._spans = make(config, headers)
+        self._metrics, self._spans, self._fault = make(config, headers)
         self._last_log = _LastLogMessage()
 
     def send(self, data: MetricsData) -> None:
@@ -43,7 +47,7 @@ class OtlpSender:
         """
         with self._last_log:
             if self._metrics.export(data) is not MetricExportResult.SUCCESS:
-                raise OutputError(self._last_log.text or "metrics were refused")
+                raise OutputError(self._reason or "metrics were refused")
 
     def send_spans(self, spans: Sequence[ReadableSpan]) -> None:
         """Send spans.
@@ -54,7 +58,13 @@ class OtlpSender:
         """
         with self._last_log:
             if self._spans.export(spans) is not SpanExportResult.SUCCESS:
-                raise OutputError(self._last_log.text or "spans were refused")
+                raise OutputError(self._reason or "spans were refused")
+
+    @property
+    def _reason(self) -> str:
+        """The SDK's text, with the receiver's status, which it leaves out after retries."""
+        text, fault = self._last_log.text, self._fault()
+        return f"{text} ({fault})" if fault and fault not in text else text
 
     def close(self) -> None:
         """End the connections."""
@@ -103,7 +113,7 @@ def _check_readable(path: Path) -> None:
         raise ConfigError(f"otlp.ca_file: {path}: {error.strerror}") from error
 
 
-def _http(config: OtlpConfig, headers: dict[str, str]) -> tuple[MetricExporter, SpanExporter]:
+def _http(config: OtlpConfig, headers: dict[str, str]) -> _Exporters:
     import requests  # noqa: PLC0415 - only if configured
     from opentelemetry.exporter.otlp.proto.http import Compression  # noqa: PLC0415
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415
@@ -119,8 +129,9 @@ def _http(config: OtlpConfig, headers: dict[str, str]) -> tuple[MetricExporter, 
     ca_file = None if config.ca_file is None else str(config.ca_file)
     session = requests.Session()
     session.trust_env = ca_file is None  # REQUESTS_CA_BUNDLE would override it
+    adapter = BoundedAdapter()
     for scheme in ("http://", "https://"):
-        session.mount(scheme, BoundedAdapter())
+        session.mount(scheme, adapter)
     metrics = OTLPMetricExporter(
         f"{base}/v1/metrics",
         certificate_file=ca_file,
@@ -138,10 +149,10 @@ def _http(config: OtlpConfig, headers: dict[str, str]) -> tuple[MetricExporter, 
         timeout=config.timeout_s,
         compression=Compression.Gzip,
     )
-    return metrics, spans
+    return metrics, spans, lambda: adapter.fault
 
 
-def _grpc(config: OtlpConfig, headers: dict[str, str]) -> tuple[MetricExporter, SpanExporter]:
+def _grpc(config: OtlpConfig, headers: dict[str, str]) -> _Exporters:
     from grpc import Compression, ssl_channel_credentials  # noqa: PLC0415 - only if configured
     from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import (  # noqa: PLC0415
         OTLPMetricExporter,
@@ -167,4 +178,4 @@ def _grpc(config: OtlpConfig, headers: dict[str, str]) -> tuple[MetricExporter, 
         timeout=config.timeout_s,
         compression=Compression.Gzip,
     )
-    return metrics, spans
+    return metrics, spans, str

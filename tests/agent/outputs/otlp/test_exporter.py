@@ -218,6 +218,34 @@ def test_redirection_is_an_error_and_gets_no_secret(
     assert f"{status}" in told_of[0].error  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("wait", ["1000000000", "-1", "Fri, 31 Dec 9999 23:59:59 GMT", "\x1b[2J"])
+def test_receiver_that_is_busy_for_years_is_named(
+    wait: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The SDK's message was that it had given up, without the receiver's status."""
+
+    class Busy(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(429)
+            self.send_header("Retry-After", wait)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Busy) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        export = made(OtlpConfig(endpoint=f"http://127.0.0.1:{server.server_port}", timeout_s=0.3))
+
+        asyncio.run(asyncio.wait_for(export.export(), 15.0))
+        server.shutdown()
+        serving.join()
+
+    told_of = [each for each in caplog.records if each.getMessage() == "otlp_export_failed"]
+    assert "429 Too Many Requests" in told_of[0].error  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: answer.name)
 def test_a_receiver_that_trickles_is_given_up(answer: Answer) -> None:
     with trickling(answer) as address:
