@@ -34,6 +34,7 @@ _OPERATORS = (ConfigError, DialectError)
 """Errors of the configuration; it also holds log rules."""
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Errors of a full or broken disk: these are no bugs."""
+_STANDARD_FILES = {"stdin": "r", "stdout": "w", "stderr": "w"}
 _EXIT_FAULT, _EXIT_USAGE, _EXIT_INTERRUPTED = 1, 2, 130
 
 
@@ -70,6 +71,7 @@ class Commands(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run; turn an error into one line on stderr and an exit code."""
+        _open_standard_files()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # a terminal may not have every name's letters
                 stream.reconfigure(errors="backslashreplace")
@@ -93,6 +95,21 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             sys.exit(_EXIT_INTERRUPTED)
+
+
+def _open_standard_files() -> None:
+    """Open `/dev/null` as each standard file that is closed.
+
+    A file that the agent opens would get its number, and a library's message on stderr would be
+    written into a lock, a spool or a connection.
+    """
+    for number, (name, mode) in enumerate(_STANDARD_FILES.items()):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - to the end
 
 
 def _refuse_undecodable(arguments: Sequence[str] | None) -> None:

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -135,6 +136,47 @@ def test_a_disk_that_is_full_is_one_line_and_exit_1(tmp_path: Path, command: lis
         )
 
     assert (done.returncode, done.stderr) == (1, b"Error: No space left on device\n")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "command",
+    [
+        "replay --source logs -",
+        "replay --source pcap -",
+        "replay --source stats -",
+        "explain g --from -",
+        "inject -f -",
+        "top --from http://127.0.0.1:1",
+    ],
+)
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&-", "<&- >&- 2>&-"])
+def test_closed_standard_files_end_no_command_with_a_traceback(command: str, closed: str) -> None:
+    text = f"{shlex.join(AGENT)} {command} {closed}"
+
+    done = subprocess.run(["sh", "-c", text], capture_output=True, check=False)
+
+    assert done.returncode in {0, 1, 2}
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.process
+def test_no_file_takes_the_place_of_a_closed_standard_file(tmp_path: Path) -> None:
+    """A lock of the state was number 2, and libraries print there."""
+    script = (
+        "import os\n"
+        "from pathlib import Path\n"
+        "from agent.cli import main\n"
+        "main(['--version'], standalone_mode=False)\n"
+        "found = [os.readlink(f'/proc/self/fd/{number}') for number in range(3)]\n"
+        f"Path({str(tmp_path / 'found')!r}).write_text(' '.join(found))\n"
+    )
+    (tmp_path / "run.py").write_text(script)
+    text = f"{shlex.join([*AGENT[:-2], str(tmp_path / 'run.py')])} <&- >&- 2>&-"
+
+    subprocess.run(["sh", "-c", text], check=True)
+
+    assert (tmp_path / "found").read_text() == "/dev/null /dev/null /dev/null"
 
 
 @pytest.mark.parametrize(
