@@ -21,6 +21,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from agent.errors import SourceError, reason_of
 from agent.sources.base import TICK_S, Tick
+from agent.sources.capture.capture_faults import CaptureFaults
 from agent.sources.lines.whole_files.recordings import Failed, fail
 from agent.wire.connection import ConnectionClosed, DecodedRequest, Event
 from agent.wire.decoder_errors import decode_safely
@@ -75,13 +76,17 @@ _NO_INTERFACE = CaptureInterface(_NO_LINK, 0.0)
 
 
 def signals(
-    paths: Iterable[str], cluster: str, counts: Counter[str], failed: Failed = fail
+    paths: Iterable[str],
+    cluster: str,
+    counts: Counter[str],
+    failed: Failed = fail,
+    faults: CaptureFaults | None = None,
 ) -> Generator[Signal | Tick, None, int]:
     """Yield the captures' signals, by time; return the number of requests.
 
     Several files are one capture, cut or side by side. ``counts`` takes unreadable input, by a
     short reason, ``failed`` the SourceError of a file that cannot be read or is no capture; if it
-    raises none, the others go on.
+    raises none, the others go on. ``faults`` takes every segment.
     """
     sessions = TcpSessions(counts, patience=_PATIENCE_PACKETS)
     interpreter = GroupDecoder(cluster, counts)
@@ -95,6 +100,8 @@ def signals(
         if segment is None:
             counts["link_type"] += not is_known_link(packet.link_type)
             continue
+        if faults is not None:
+            faults.observe(segment)
         for event in sessions.push(segment, packet.at):
             requests += isinstance(event, DecodedRequest)
             yield from decode(event)
