@@ -21,8 +21,10 @@ NAMELESS = "a member without a name"
 """Logs of some clients contain no client id."""
 _ID_CHARS = 8
 """A member id is shown with this many characters after the client id, if they are distinct."""
-_PARTS = re.compile(r"[/\\#]+")
-"""Between the parts of a log file's name: folders, and the name that a collector gives."""
+_PARTS = re.compile(r"[/\\]+|#+(?!consumer \d)")
+"""Between the parts of a log file's name: folders, and the name that a collector gives.
+
+A consumer's number belongs to its file: `app.log#consumer 2` beside `app.log`."""
 _PARTS_MAX = 6
 
 

@@ -175,14 +175,18 @@ def _are_several(by_start: Iterable[_Process]) -> bool:
 def _link_names(events: Sequence[Sample]) -> dict[str, str]:
     """Return the process of each member id, episode and file: its file, or its first member id.
 
-    Two files with one member id are logs of one process.
+    Two files with one member id are logs of one process. Of an episode that began before the
+    traffic's member id had shown which log is its member's, the last file counts.
     """
     parents: dict[str, str] = {}
+    files = {r.episode: r.log_file for r in events if r.episode and r.log_file is not None}
     for record in events:
-        if record.log_file is not None:
-            file = _root(parents, record.log_file)
-            for name in _own_names(record):
-                parents[_root(parents, name)] = file
+        log_file = files.get(record.episode or "", record.log_file)
+        if log_file is not None:
+            file = _root(parents, log_file)
+            for name in (record.member_id, record.episode):
+                if name:
+                    parents[_root(parents, name)] = file
     owner = {name: _root(parents, name) for name in list(parents)}
     waiting: dict[str, str] = {}
     for record in events:

@@ -177,6 +177,11 @@ class CoordinatorInterpreter:
         """Return whether a group has members: a log of brokers is one stream all the same."""
         return bool(self.groups)
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return nothing: it names each member."""
+        return ()
+
     def flush(self) -> list[Signal]:
         """Return nothing: no signal waits."""
         return []

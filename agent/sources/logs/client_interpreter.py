@@ -11,7 +11,7 @@ with an unknown cluster, and a new assignment of a Streams member until it is co
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
@@ -24,6 +24,7 @@ from agent.sources.lines.parsing.origin_streams import name_stream
 from agent.sources.lines.parsing.stream_parser import HELD_MAX_S
 from agent.sources.logs.client_state import ClientState, PendingSignal
 from agent.sources.logs.consumer_config import Client, Settings
+from agent.sources.logs.namesakes import DROP_WAITS_S, PendingDrop, find_namesake, is_sure
 from agent.sources.logs.partition_budget import NAMED_MAX, PartitionBudget
 from agent.sources.logs.unplaced_causes import UnplacedCauses
 from metrics.model.names import clip_name
@@ -36,6 +37,9 @@ _LANE_LIMIT = 1_000
 
 _CLIENT_LIMIT = 20_000
 """Clients of one stream; the longest silent is evicted first."""
+
+_NAMESAKE = "\0#"
+"""In the key of a client with the names of another one: behind the other's."""
 
 _KINDS = {
     Action.RAISE: SignalKind.RAISE,
@@ -89,6 +93,21 @@ class ClientInterpreter:
     """Memory for partitions, which all streams of a source share."""
     partition_chars: int = 0
     """Its part of the budget."""
+    namesakes: dict[str, list[str]] = field(default_factory=dict)
+    """Keys of further clients with the names of one, by its key."""
+    _drops: dict[str, PendingDrop] = field(default_factory=dict)
+    """Drops of one of several clients; the leave behind each names it."""
+
+    @property
+    def sharers(self) -> Sequence[ClientState]:
+        """Return the clients whose names others have, too; member ids distinguish them."""
+        return [client for key in self.namesakes if (client := self.clients.get(key)) is not None]
+
+    @property
+    def parts(self) -> Sequence[str]:
+        """Return the names of further streams: those of clients with the names of others."""
+        most = max(map(len, self.namesakes.values()), default=0)
+        return [f"consumer {number}" for number in range(2, most + 2)]
 
     @property
     def has_members(self) -> bool:
@@ -131,6 +150,57 @@ class ClientInterpreter:
         if client is None:
             self.refusal = self._set_aside(event, at)
             return out
+        if self._may_have_namesakes(client, event):
+            return out + self._apply_to_namesake(client, event, at)
+        return out + self._apply(client, event, at)
+
+    def _may_have_namesakes(self, client: ClientState, event: LogEvent) -> bool:
+        """Return whether lines with a client's names may be others': no handle, no instance id."""
+        is_dynamic = client.member.group_instance_id is None and "handle" not in event.captures
+        return is_dynamic and self.clients.get(client.lane) is client
+
+    def _apply_to_namesake(self, first: ClientState, event: LogEvent, at: float) -> list[Signal]:
+        """Apply an event to the client that has printed it, of those with the names of one."""
+        keys = self.namesakes.get(first.lane, ())
+        own = [first, *(self.clients[key] for key in keys if key in self.clients)]
+        if event.rule.drops and len(own) > 1 and not is_sure(event):
+            self._drops[first.lane] = PendingDrop(event, at)
+            self.refusal = "waits for a line that names its client"
+            return []
+        client = find_namesake(own, event, at) or self._add_namesake(own, event)
+        self.latest, out = client, list[Signal]()
+        client.follow(event, at)
+        drop = self._drops.get(first.lane)
+        if drop is not None and is_sure(event) and event.rule.parts:
+            del self._drops[first.lane]
+            if at - drop.at < DROP_WAITS_S:
+                out = self._apply(client, drop.event, drop.at)
+        return out + self._apply(client, event, at)
+
+    def _add_namesake(self, own: Sequence[ClientState], event: LogEvent) -> ClientState:
+        """Add a client with the names of others; its lines are mixed with theirs."""
+        first, number = own[0], len(own) + 1
+        part = f"consumer {number}"
+        stream, key = name_stream(self.stream, part), f"{first.lane}{_NAMESAKE}{number}"
+        member = replace(
+            first.member, member_id=None, origin=stream, log_file=clip_name(stream), assignor=None
+        )
+        client = ClientState(
+            member=member, lane=key, settings_head=first.settings_head, is_mixed=True
+        )
+        for each in own:
+            self._forget_partitions(each)
+            each.is_mixed = True
+            each.member_ids = [
+                known for known in each.member_ids if known != event.captures["member_id"]
+            ]
+        self.clients[key] = client
+        self.namesakes.setdefault(first.lane, []).append(key)
+        return client
+
+    def _apply(self, client: ClientState, event: LogEvent, at: float) -> list[Signal]:
+        """Apply an event of a client; return the signals that are ready."""
+        out: list[Signal] = []
         if self.unplaced.waiting:
             out += self._place(client) if self.unplaced.is_named_by(event) else []
         rule = event.rule
@@ -211,6 +281,11 @@ class ClientInterpreter:
         self.strangers = state["strangers"]
         self.unplaced.restore(state.get("unplaced", ()))
         self.latest = self.clients.get(state.get("latest") or "")
+        self.namesakes = {}
+        for key in self.clients:
+            first, mark, _ = key.partition(_NAMESAKE)
+            if mark:
+                self.namesakes.setdefault(first, []).append(key)
         for client in self.clients.values():  # restore the identity of equal objects
             lane = self.lanes.get(client.lane, ())
             client.held = next((w for w in lane if w == client.held), None)

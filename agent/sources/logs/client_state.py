@@ -6,6 +6,7 @@ or from before a leave, the leave that follows a poll timeout, a revocation duri
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import msgspec
 from msgspec.structs import replace
@@ -40,6 +41,37 @@ _SETTLES_S = 5.0
 _ANNOUNCED_S = 15.0
 """Validity of a changed subscription as the cause of a changed assignment: the target is computed
 between two heartbeats, at most group.consumer.max.heartbeat.interval.ms apart."""
+
+
+class Phase(IntEnum):
+    """Where a client is in its rebalance, as far as its lines show."""
+
+    OUT = 0
+    """It is in no group."""
+    ASKED = 1
+    """It has a cause to join."""
+    JOINING = 2
+    SYNCED = 3
+    """It has its assignment, and has not taken it yet."""
+    STABLE = 4
+
+
+_PHASES = {
+    Action.RAISE: Phase.ASKED,
+    Action.JOIN: Phase.JOINING,
+    Action.SYNC: Phase.SYNCED,
+    Action.ASSIGNED: Phase.STABLE,
+    Action.SETTLE: Phase.STABLE,
+    Action.LEAVE: Phase.OUT,
+    Action.CLOSE: Phase.OUT,
+    Action.FAIL: Phase.OUT,
+}
+_REMOVALS = {
+    RebalanceStatus.UNKNOWN_MEMBER,
+    RebalanceStatus.STALE_MEMBER,
+    RebalanceStatus.DROPPED_GROUP,
+}
+"""Codes of a client whose next member id is another one."""
 
 
 class PendingSignal(msgspec.Struct, kw_only=True):
@@ -108,6 +140,13 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A signal has carried its names."""
     settings_head: str | None = None
     """First line of the settings that it printed when it began."""
+    phase: Phase = Phase.OUT
+    has_no_id: bool = True
+    """Its next member id is a new one."""
+    named_at: float = 0.0
+    """Time (Unix seconds) of its last line with a member id."""
+    seen_at: float = 0.0
+    """Time (Unix seconds) of its last line."""
 
     def describe(self) -> str:
         """Return its names, and those that its handle had before."""
@@ -134,9 +173,21 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
             and member.group_instance_id == instance_id
         )
 
+    def follow(self, event: LogEvent, at: float) -> None:
+        """Note the phase that an event at Unix seconds ``at`` shows."""
+        rule = event.rule
+        self.seen_at = at
+        if event.captures.get("member_id"):
+            self.named_at, self.has_no_id = at, False
+        self.phase = _PHASES.get(rule.action, self.phase)
+        if rule.subscribes and self.phase is Phase.OUT:
+            self.phase = Phase.ASKED
+        self.has_no_id = self.has_no_id or self.phase is Phase.OUT or rule.status in _REMOVALS
+
     def begin_again(self, settings_head: str | None) -> None:
         """Forget the membership of a client that was killed: a new one has printed settings."""
         self.settings_head = settings_head
+        self.has_no_id = True
         self.has_joined, self.announced, self.assignment = False, None, None
         self.subscription = self.joined_subscription = None
         self.partitions.clear()

@@ -24,6 +24,10 @@ KEEP_NAMES = (
     "keep the stream's name before each line (docker compose logs, kubectl logs --prefix, stern, "
     "concurrently --prefix '{name} |')"
 )
+OWN_IDS = (
+    "give each consumer a client.id of its own, or each process a log of its own (in a merged log "
+    "keep the stream's name before each line)"
+)
 _NEWEST = (4, 4)
 """The newest Kafka that the dialects were recorded with."""
 _VERSION = re.compile(rb"Kafka version ?: (\d{1,3})\.(\d{1,3})")
@@ -301,9 +305,16 @@ def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
     """Yield what a user must know of a log that ends here; ``sample`` holds its first bytes."""
     interpreters = [each for each in parser.interpreters if isinstance(each, ClientInterpreter)]
     clients = [client for each in interpreters for client in each.clients.values()]
-    mixed = tuple(sorted({client.describe() for client in clients if client.is_mixed}))
+    shared = {client.describe() for each in interpreters for client in each.sharers}
+    mixed = tuple(sorted({client.describe() for client in clients if client.is_mixed} - shared))
     shown = sum(client.is_reported for client in clients)  # others were named, and nothing else
     yield from diagnose(sample, parser.counts, shown, mixed)
+    if shared:
+        yield (
+            f"several consumers write as {', '.join(sorted(shared))}: their member ids tell them "
+            "apart, but a line without one may be another's, and their partitions are not known; "
+            f"{OWN_IDS}"
+        )
     nameless = sum(each.ambiguous + each.unplaced.given_up for each in interpreters)
     if nameless:
         yield (

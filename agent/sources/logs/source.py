@@ -20,7 +20,7 @@ from agent.sources.logs.client_interpreter import ClientInterpreter
 from agent.sources.logs.client_parser import create_parser
 from agent.sources.logs.client_state import ClientState
 from agent.sources.logs.config import LogConfig
-from agent.sources.logs.diagnosis import KEEP_NAMES, describe_consumer
+from agent.sources.logs.diagnosis import KEEP_NAMES, OWN_IDS, describe_consumer
 from agent.sources.logs.partition_budget import PartitionBudget
 
 _log = logging.getLogger(__name__)
@@ -86,6 +86,7 @@ class LogSource(FileTail):
 
 
 def _warn_of_mixed(stream: str, client: ClientState) -> None:
-    """Warn of a log whose numbers are wrong: its clients cannot be told apart."""
-    extra = {"path": stream, "clients": client.describe(), "hint": KEEP_NAMES}
+    """Warn of a log whose numbers are wrong: its clients cannot be told apart, or not surely."""
+    hint = OWN_IDS if client.member.member_id else KEEP_NAMES
+    extra = {"path": stream, "clients": client.describe(), "hint": hint}
     _log.warning("log_clients_mixed", extra=extra)

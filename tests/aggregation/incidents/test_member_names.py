@@ -58,6 +58,7 @@ def test_a_host_of_two_members_is_no_name() -> None:
         ("/log/a.log", "/log/b.log", ["a.log", "b.log"]),
         ("/log/a/app.log", "/log/b/app.log", ["a/app.log", "b/app.log"]),
         ("/log/all.log#pay-1", "/log/all.log#pay-2", ["pay-1", "pay-2"]),
+        ("/log/app.log", "/log/app.log#consumer 2", ["app.log", "app.log#consumer 2"]),
         ("/log/app.log", "/app.log", ["log/app.log", "/app.log"]),
         ("C:\\log\\a.log", "C:\\log\\b.log", ["a.log", "b.log"]),
     ],

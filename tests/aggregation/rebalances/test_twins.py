@@ -124,6 +124,17 @@ def test_two_files_with_one_member_id_are_logs_of_one_process() -> None:
     assert numbers([*once, *again, *others]) == [0, 0, 0, 0, 1, 1]
 
 
+def test_an_episode_is_of_the_file_that_its_member_id_has_in_the_end() -> None:
+    """Three consumers in one log: the traffic's first member id goes to the log without one."""
+    first = in_file(event("a", 1, 2, episode="a1"), "/app.log#consumer 2")
+    right = in_file(event("a", 3, 0, 1, "a1"), "/app.log")
+    other = [
+        in_file(event("b", at, to, 1, "b1"), "/app.log#consumer 2") for at, to in ((2, 2), (4, 0))
+    ]
+
+    assert numbers([first, right, *other]) == [0, 0, 1, 1]
+
+
 def test_another_file_is_another_member_although_its_process_began_later() -> None:
     found = [in_file(event("", at, 0, at), f"/app-{at}/app.log") for at in (1, 5, 9)]
     others = [in_file(event("b", at, 0, at), "/log/b.log") for at in (1, 9)]

@@ -225,7 +225,7 @@ class LineParser:
     @property
     def origins(self) -> Sequence[str]:
         """Return the names of the streams that the file merges."""
-        return self.streams.names
+        return (*self.streams.names, *self.streams.part_names)
 
     @property
     def interpreters(self) -> Sequence[LineInterpreter]:

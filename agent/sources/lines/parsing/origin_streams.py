@@ -112,6 +112,15 @@ class OriginStreams:
         """Return the names of all origins."""
         return tuple(self._origins)
 
+    @property
+    def part_names(self) -> Sequence[str]:
+        """Return the names of further streams that an origin's turned out to merge."""
+        return [
+            name_stream(name, part).removeprefix("#")
+            for name, stream in (("", self.main), *self._origins.items())
+            for part in stream.interpreter.parts
+        ]
+
     def name_of(self, entry: LogEntry) -> str:
         """Return the name of an entry's stream; empty for the main one.
 

@@ -22,6 +22,10 @@ class LineInterpreter(Protocol):
     def has_members(self) -> bool:
         """Return whether a member of the stream is in its group, as far as its lines show."""
 
+    @property
+    def parts(self) -> Sequence[str]:
+        """Return the names of further streams that this one turned out to merge."""
+
     def take(self, event: LogEvent, at: float) -> list[Signal]:
         """Take one event at Unix seconds ``at``; return the signals that are ready."""
 

@@ -1,9 +1,21 @@
 """Consumers of one process that share a client id and a log."""
 
+import json
 from collections.abc import Sequence
 
+from agent.sources.logs.diagnosis import diagnose_log
 from metrics.model.signals import Signal
-from tests.agent.sources.lines.spoken import JOINING, REBALANCING, got, is_report, says, signals
+from tests.agent.sources.lines.spoken import (
+    ARRIVAL_AT,
+    JOINING,
+    REBALANCING,
+    got,
+    is_report,
+    log,
+    parser,
+    says,
+    signals,
+)
 
 _GENERATION = "Generation{{generationId={}, memberId='{}', protocol='range'}}"
 
@@ -74,3 +86,151 @@ def test_a_held_sync_does_not_hold_signals_of_another_group() -> None:
         ("h", []),
         ("g", ["sync"]),
     ]
+
+
+def _id(number: int) -> str:
+    return f"c-{number:08x}-0000-0000-0000-000000000000"
+
+
+def _leaves(number: int, reason: str) -> str:
+    return says(f"Member {_id(number)} sending LeaveGroup request to coordinator x due to {reason}")
+
+
+def _given(number: int) -> str:
+    return says(
+        f"Request joining group due to: need to re-join with the given member-id: {_id(number)}"
+    )
+
+
+def _ends(number: int, generation: int) -> list[str]:
+    text = _GENERATION.format(generation, _id(number))
+    return [
+        says(f"Successfully joined group with generation {text}"),
+        says(f"Successfully synced group in generation {text}"),
+        says("Adding newly assigned partitions: t-0"),
+    ]
+
+
+_START = [
+    *(says(JOINING) for _ in range(3)),
+    *map(_given, (1, 2, 3)),
+    *(says(JOINING) for _ in range(3)),
+    *_alternate(*(_ends(number, 1) for number in (1, 2, 3))),
+]
+
+
+def _by_member(found: Sequence[Signal]) -> dict[str, list[str]]:
+    streams = dict.fromkeys(each.member.origin for each in found)
+    return {name: got([each for each in found if each.member.origin == name]) for name in streams}
+
+
+def test_consumers_of_one_client_id_and_group_are_told_apart_by_member_ids() -> None:
+    again = [
+        *(says(REBALANCING) for _ in range(3)),
+        *(says(JOINING) for _ in range(3)),
+        *_alternate(*(_ends(number, 2) for number in (3, 1, 2))),
+    ]
+
+    found = signals(*_START, *again)
+
+    moves = ["2", "join", "sync", "1", "join", "sync"]
+    assert _by_member(found) == {
+        "s": ["join", "join", "join", *moves],
+        "s#consumer 2": moves,
+        "s#consumer 3": moves,
+    }
+    ids = {(each.member.origin, each.member.member_id) for each in found}
+    assert ids - {("s", None)} == {
+        ("s", _id(1)),
+        ("s#consumer 2", _id(2)),
+        ("s#consumer 3", _id(3)),
+    }
+
+
+def test_a_consumer_that_starts_again_keeps_its_place() -> None:
+    closed = _leaves(2, "the consumer is being closed")
+
+    found = signals(*_START, closed, says(JOINING), _given(4), says(JOINING), *_ends(4, 2))
+
+    assert _by_member(found)["s#consumer 2"][3:] == ["leave", "join", "2", "join", "sync"]
+    assert set(_by_member(found)) == {"s", "s#consumer 2", "s#consumer 3"}
+
+
+def test_a_drop_belongs_to_the_leave_behind_it() -> None:
+    drop = says("consumer poll timeout has expired. This means the time between")
+
+    found = signals(*_START, drop, _leaves(3, "consumer poll timeout has expired."))
+
+    assert _by_member(found)["s#consumer 3"][-2:] == ["5", "5"]
+    assert got(found).count("5") == 2
+
+
+def test_one_consumer_that_starts_again_without_its_lines_is_one() -> None:
+    found = signals(*_ends(1, 1), says("x"), says("x"), says("x"), *_ends(2, 2))
+
+    assert set(_by_member(found)) == {"s"}
+
+
+def test_the_line_behind_a_close_is_of_the_consumer_that_left() -> None:
+    closed = [
+        _leaves(2, "the consumer is being closed"),
+        "App info kafka.consumer for c unregistered",
+    ]
+
+    found = signals(*_START, *closed, says(REBALANCING), says(REBALANCING))
+
+    last = {name: words[-1] for name, words in _by_member(found).items()}
+    assert last == {"s": "1", "s#consumer 2": "leave", "s#consumer 3": "1"}
+
+
+def test_a_dropped_consumer_that_returns_is_not_one_that_closed() -> None:
+    lines = [
+        _leaves(2, "the consumer is being closed"),
+        _leaves(3, "consumer poll timeout has expired."),
+    ]
+
+    found = signals(*_START, *lines, says(JOINING), _given(4), says(JOINING), *_ends(4, 2))
+
+    assert _by_member(found)["s#consumer 2"][-1] == "leave"
+    assert _by_member(found)["s#consumer 3"][-5:] == ["5", "join", "2", "join", "sync"]
+
+
+def test_a_first_member_id_that_comes_back_is_another_consumers() -> None:
+    found = signals(*_ends(1, 1), *(says("x") for _ in range(3)), *_ends(2, 2), *_ends(1, 2))
+
+    assert {each.member.member_id for each in found if each.member.origin != "s"} == {_id(1)}
+
+
+def test_state_of_several_consumers_survives_a_restart() -> None:
+    reader = parser()
+    before = reader.feed(log(*_START), ARRIVAL_AT)
+    again = parser()
+
+    again.restore(json.loads(json.dumps(reader.state())))
+
+    after = again.feed(
+        log(*_START, *(says(REBALANCING) for _ in range(3)))[len(log(*_START)) :], ARRIVAL_AT
+    )
+    assert {each.member.origin for each in after} == {each.member.origin for each in before}
+    assert list(again.origins) == ["consumer 2", "consumer 3"]
+
+
+def test_a_static_member_with_another_member_id_is_the_same_one() -> None:
+    found = signals(
+        *(
+            line.replace("[Consumer ", "[Consumer instanceId=i, ")
+            for line in (*_ends(1, 1), *_ends(2, 2), *_ends(1, 3))
+        )
+    )
+
+    assert set(_by_member(found)) == {"s"}
+
+
+def test_the_note_names_clients_that_share_their_names() -> None:
+    text = log(*_START)
+    reader = parser()
+    reader.feed(text, ARRIVAL_AT)
+
+    (note,) = diagnose_log(text, reader)
+
+    assert note.startswith("several consumers write as client c: their member ids tell them apart")
