@@ -7,8 +7,8 @@ from agent.sources.lines.parsing.line_parser import ParserCounts
 
 _RAN_BACK_S = 30.0
 """Threads of a process write out of order by less than this."""
-_LEAST_REPEATED = 8
-"""A client may print a line twice."""
+_LEAST_REPEATED, _REPEATED_SHARE = 8, 0.25
+"""A client prints a few of its lines twice, as Java's before 3.0 a change of the metadata."""
 _FIRST_LINE_CHARS = 80
 _DIGIT = re.compile(rb"\d")
 _CAPTURE = re.compile(rb"\A(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\x4d\x3c\xb2\xa1|\x0a\x0d\x0d\x0a)")
@@ -43,7 +43,7 @@ def find_time_faults(counts: ParserCounts) -> Iterator[str]:
         )
     if counts.ahead:
         yield f"{counts.ahead} lines have a time more than a day ahead of the file: see --timezone"
-    if counts.repeated >= _LEAST_REPEATED:
+    if counts.repeated >= max(_LEAST_REPEATED, _REPEATED_SHARE * counts.events):
         yield (
             f"{counts.repeated} lines of a client are there twice, and count once: a shipper that "
             "delivers at least once, exports that overlap, or a logger with two appenders"

@@ -160,3 +160,13 @@ def test_a_restart_between_a_line_and_its_copy(cut: int) -> None:
 
     found += second.feed(b"".join(twice[cut:]), ARRIVAL_AT) + second.flush()
     assert got(found) == _read(_lines())
+
+
+def test_replay_says_nothing_of_the_few_lines_that_a_client_prints_twice(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    lines = [line.replace("06:33", f"06:{34 + k}") for k in range(9) for line in _lines()]
+    path.write_text("".join([*lines[:9], lines[8], *lines[9:]] + [lines[-1]] * 10))
+
+    done = CliRunner().invoke(main, ["replay", "--source", "logs", str(path)])
+
+    assert done.stderr == ""
