@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from agent.errors import RecordsError, reason_of
-from agent.record_bounds import clip_record
 from metrics.model.names import clip_name
+from metrics.model.record_bounds import clip_record
 from metrics.model.sample import (
     RECORD_MAX_BYTES,
     Sample,

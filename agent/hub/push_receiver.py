@@ -30,13 +30,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agent.outputs.hub_push.push import MAX_BYTES, PATH
-from agent.record_bounds import clip_record
 from agent.request_bodies import BodyError, RequestBodies
 from agent.sources.base import Detach, Emit, SourceHealth
 from agent.sources.position import decode_position, note_unusable
 from aggregation.live.fleet import Fleet
 from aggregation.rebalances.agent_clocks import MIN_S, AgentClocks, ClockOffset, correct_record
 from aggregation.rebalances.unnumbered_syncs import SyncTimes
+from metrics.model.record_bounds import clip_record
 from metrics.model.sample import MALFORMED, Sample, Scope, decode, parse_time
 from metrics.model.snapshot import GroupKey, MemberRow
 from metrics.model.units import Int64

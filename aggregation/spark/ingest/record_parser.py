@@ -11,10 +11,13 @@ from typing import Any
 import msgspec
 
 from aggregation.spark.tables.schema import FUTURE
+from metrics.model.record_bounds import clip_record
 from metrics.model.sample import RECORD_MAX_BYTES, RFC_3339, Sample, check_values, normalize_time
 
 TEXT_MAX_CHARS = 65_536
 """Limit of a malformed line's text in the quarantine."""
+EXTRA_MAX_BYTES = 65_536
+"""Limit of a record's unknown fields together."""
 
 _KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(Sample))
 _sample = msgspec.json.Decoder(Sample)
@@ -51,14 +54,21 @@ def read_line(line: bytes) -> Row:
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None
     check_values(sample)
-    row: Row = msgspec.to_builtins(sample)
+    row: Row = msgspec.to_builtins(clip_record(sample)[0])  # as a hub and `explain` clip it
     row["ts"] = _time(sample.ts)
     row["day"] = row["ts"].date()
     if sample.joined_ts is not None:
         row["joined_ts"] = normalize_time(sample.joined_ts)  # as a hub and `explain` read it
     extra = {name: raw for name, raw in fields.items() if name not in _KNOWN}
-    row["extra"] = _encode(extra).decode() if extra else None
+    row["extra"] = _encode_extra(extra) if extra else None
     return row
+
+
+def _encode_extra(extra: dict[str, msgspec.Raw]) -> str:
+    text = _encode(extra)
+    if len(text) > EXTRA_MAX_BYTES:
+        raise ValueError(f"its unknown fields are longer than {EXTRA_MAX_BYTES:,} bytes")
+    return text.decode()
 
 
 def _time(ts: str) -> datetime:

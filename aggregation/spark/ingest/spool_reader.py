@@ -25,7 +25,7 @@ from metrics.model.sample import RECORD_MAX_BYTES
 _CHUNK_BYTES = 1 << 20
 _ROWS = 10_000
 _TEXT_CHARS = 16 << 20
-"""Limit of the texts of malformed lines in a batch of rows."""
+"""Limit of the texts in a batch of rows, malformed lines included."""
 
 _FAULTS = 10_000
 """Limit of the rows of a file's malformed lines; one more row stands for the others."""
@@ -72,7 +72,7 @@ def _take(rows: Iterator[Row]) -> list[Row]:
     taken, chars = list[Row](), 0
     for row in islice(rows, _ROWS):
         taken.append(row)
-        chars += len(row.get("text") or "")
+        chars += sum(len(text) for text in row.values() if isinstance(text, str))
         if chars >= _TEXT_CHARS:
             break
     return taken

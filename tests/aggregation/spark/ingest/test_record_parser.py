@@ -6,9 +6,17 @@ from datetime import UTC, date, datetime
 import msgspec
 import pytest
 
-from aggregation.spark.ingest.record_parser import TEXT_MAX_CHARS, arrival, read_line, row_of
+from aggregation.spark.ingest.record_parser import (
+    EXTRA_MAX_BYTES,
+    TEXT_MAX_CHARS,
+    arrival,
+    read_line,
+    row_of,
+)
 from aggregation.spark.tables.schema import RECORD
-from metrics.model.sample import encode
+from metrics.model.names import NAME_MAX_CHARS
+from metrics.model.record_bounds import clip_record
+from metrics.model.sample import decode, encode
 from tests.aggregation.spark.histories import START_AT, Client
 
 GOOD = encode(Client(group="g", client_id="c").move(START_AT + 0.000001, 2, "because"))
@@ -29,6 +37,21 @@ def test_record_has_every_column_of_the_table() -> None:
 def test_unknown_fields_are_kept_as_they_were_written() -> None:
     line = GOOD.rstrip()[:-1] + b',"cost":1.50,"causes":[{"a":"\xc3\xa4"},null]}'
     assert read_line(line)["extra"] == '{"cost":1.50,"causes":[{"a":"ä"},null]}'
+
+
+def test_long_texts_are_clipped_as_a_hub_clips_them() -> None:
+    """A packed spool of 8 MB, with a reason of 2 MB in each record, took 5 GB and ended ingest."""
+    long = {name: name * 10_000 for name in ("group", "client_id", "reason", "host", "episode")}
+    row = read_line(changed(**long))
+    wanted = clip_record(decode(changed(**long)))[0]
+
+    assert {name: row[name] for name in long} == {name: getattr(wanted, name) for name in long}
+    assert max(len(row[name]) for name in long) <= NAME_MAX_CHARS
+
+
+def test_unknown_fields_without_end_are_a_fault() -> None:
+    with pytest.raises(ValueError, match="unknown fields are longer than 65,536 bytes"):
+        read_line(changed(notes="x" * EXTRA_MAX_BYTES))
 
 
 def test_other_offsets_and_fractions_are_the_same_instant() -> None:

@@ -6,6 +6,7 @@ import tracemalloc
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -17,6 +18,9 @@ from metrics.model.sample import RECORD_MAX_BYTES, encode
 from tests.aggregation.spark.histories import fleet, write_lines
 
 DAY = date(2026, 1, 2)
+
+_PARTITIONS = ",".join(f"t-{number}" for number in range(30_000))
+"""A value of a change, almost as long as one may be."""
 
 
 def rows(path: Path, root: Path) -> list[Row]:
@@ -107,6 +111,19 @@ def test_rows_of_long_texts_are_few_in_a_batch(tmp_path: Path) -> None:
     batches = list(read_files(iter([files]), schema, str(tmp_path)))
 
     assert [len(batch) for batch in batches] == [256, 256, 88]
+
+
+def test_records_of_long_texts_are_few_in_a_batch(tmp_path: Path) -> None:
+    schema, known = to_arrow_schema(PARSED), fleet(1, days=1).samples[0]
+    change = msgspec.structs.replace(known, before=_PARTITIONS, after=_PARTITIONS)
+    write_lines(tmp_path, encode(change) * 100, name="a")
+    day = date.fromisoformat(known.ts[:10])
+    files = pa.RecordBatch.from_pylist([{"path": str(tmp_path / "a.jsonl"), "day": day}])
+
+    batches = list(read_files(iter([files]), schema, str(tmp_path)))
+
+    assert sum(map(len, batches)) == 100
+    assert max(map(len, batches)) <= 40
 
 
 def test_a_row_stands_for_malformed_lines_without_end(tmp_path: Path) -> None:
