@@ -175,13 +175,12 @@ def _are_several(by_start: Iterable[_Process]) -> bool:
 def _link_names(events: Sequence[Sample]) -> dict[str, str]:
     """Return the process of each member id, episode and file: its file, or its first member id.
 
-    Two files with one member id are logs of one process. Of an episode that began before the
-    traffic's member id had shown which log is its member's, the last file counts.
+    Two files with one member id are logs of one process.
     """
     parents: dict[str, str] = {}
-    files = {r.episode: r.log_file for r in events if r.episode and r.log_file is not None}
+    former = _find_former_files(events)
     for record in events:
-        log_file = files.get(record.episode or "", record.log_file)
+        log_file = former.get((record.member_id, record.log_file), record.log_file)
         if log_file is not None:
             file = _root(parents, log_file)
             for name in (record.member_id, record.episode):
@@ -198,6 +197,26 @@ def _link_names(events: Sequence[Sample]) -> dict[str, str]:
         elif name:
             owner.setdefault(name, name)
     return owner
+
+
+def _find_former_files(events: Iterable[Sample]) -> dict[tuple[str | None, str | None], str]:
+    """Return the last file of a member id that had another one before, by the id and that file.
+
+    The first records by traffic can have the file of another consumer, whose log shows a join
+    without member id at that moment. Logs of one process have the id in turns.
+    """
+    spans: dict[str, dict[str, tuple[str, str]]] = {}
+    for record in events:
+        if record.member_id and record.log_file is not None:
+            own = spans.setdefault(record.member_id, {})
+            first, _ = own.get(record.log_file, (record.ts, ""))
+            own[record.log_file] = first, record.ts
+    found: dict[tuple[str | None, str | None], str] = {}
+    for member_id, own in spans.items():
+        last = max(own, key=lambda file: own[file][1])
+        begin = own[last][0]
+        found |= {(member_id, file): last for file, (_, end) in own.items() if end < begin}
+    return found
 
 
 def _root(parents: dict[str, str], name: str) -> str:

@@ -59,6 +59,12 @@ _FITS = {
 }
 _SECOND = {Phase.ASKED: _Fit.BEST}
 """Of a cause that follows another one."""
+_RESPONSE = re.compile(
+    r"(?:Sync|Join)Group failed|from (?:SYNC|JOIN)_GROUP response|^rebalance failed due to"
+)
+"""A join that failed. Several lines report it; one that was removed has no member id behind the
+first of them."""
+_FAILED = {Phase.JOINING: _Fit.BEST, Phase.ASKED: _Fit.POSSIBLE}
 
 
 def find_namesake(own: Sequence[ClientState], event: LogEvent, at: float) -> ClientState | None:
@@ -87,10 +93,13 @@ def is_sure(event: LogEvent) -> bool:
 
 def _find_fitting(own: Sequence[ClientState], event: LogEvent) -> ClientState:
     is_second = event.rule.status is RebalanceStatus.REVOCATION_NEEDED
+    is_response = _RESPONSE.search(event.captures.get("reason", "")) is not None
     fits = _SECOND if is_second else _FITS.get(event.rule.action, {})
+    fits = _FAILED if is_response else fits
 
     def order(client: ClientState) -> tuple[bool, _Fit, float]:
         is_behind = client.last_rule in event.rule.after
+        is_behind |= is_response and client.phase is Phase.ASKED and client.has_no_id
         odd = _Fit.GONE if client.phase is Phase.OUT else _Fit.ODD
         return not is_behind, fits.get(client.phase, odd), client.seen_at
 

@@ -124,7 +124,7 @@ def test_two_files_with_one_member_id_are_logs_of_one_process() -> None:
     assert numbers([*once, *again, *others]) == [0, 0, 0, 0, 1, 1]
 
 
-def test_an_episode_is_of_the_file_that_its_member_id_has_in_the_end() -> None:
+def test_a_member_id_is_of_the_file_that_it_has_in_the_end() -> None:
     """Three consumers in one log: the traffic's first member id goes to the log without one."""
     first = in_file(event("a", 1, 2, episode="a1"), "/app.log#consumer 2")
     right = in_file(event("a", 3, 0, 1, "a1"), "/app.log")

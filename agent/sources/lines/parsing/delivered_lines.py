@@ -48,9 +48,14 @@ class DeliveredLines:
         """Number of lines that are known."""
         return len(self._keys) // _KEY_BYTES
 
-    def is_again(self, event: LogEvent, at: float) -> bool:
-        """Return whether a line with its own stamp ``at`` (Unix seconds) was there before."""
+    def is_again(self, event: LogEvent, at: float, *, is_of_several: bool = False) -> bool:
+        """Return whether a line with its own stamp ``at`` (Unix seconds) was there before.
+
+        A line without a member id may be another client's where several share their names.
+        """
         captures = event.captures
+        if is_of_several and not captures.get("member_id"):
+            return False
         texts = [text for name, text in captures.items() if name != _LAST]
         key = _KEY.pack(
             int(at * 1000) & _MASK, crc32("\0".join((event.rule.name, *texts)).encode())

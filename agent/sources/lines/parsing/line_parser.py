@@ -514,7 +514,7 @@ class LineParser:
         self.counts.lines += 1
         self.counts.events += 1
         main, text = self.streams.main, raw.decode("ascii")
-        if main.delivered.is_again(event, at):
+        if main.is_again(event, at):
             return self._pass_over(text, main, at)
         self._bind(reader, event)
         return ParsedLine(text, self._date(main, at, arrival_at), event, self._place)
@@ -552,7 +552,7 @@ class LineParser:
             stamp = self._date_elsewhere(entry, arrival_at)
         if stamp is None:
             stamp = self._date_by_others(entry, raw, arrival_at)
-        elif stream.delivered.is_again(event, stamp):
+        elif stream.is_again(event, stamp):
             return self._pass_over(text, stream, stamp)
         stamp = None if stamp is None else stamp - shift_s
         at = self._date(stream, stamp, arrival_at)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.sources.lines.dialects.dialect import LogEvent
 from agent.sources.lines.envelopes.envelope import LogEntry
 from agent.sources.lines.parsing.delivered_lines import DeliveredLines
 from agent.sources.lines.parsing.stream_parser import LineInterpreter
@@ -59,6 +60,11 @@ class OriginStream:
         if stamp + self.behind_s < self.last_at - _STEP_BACK_S:
             self.behind_s = self.last_at - stamp + _TICK_S
         return max(stamp + self.behind_s, self.last_at)
+
+    def is_again(self, event: LogEvent, at: float) -> bool:
+        """Return whether a line with its own stamp ``at`` (Unix seconds) was there before."""
+        is_of_several = bool(self.interpreter.parts)
+        return self.delivered.is_again(event, at, is_of_several=is_of_several)
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""

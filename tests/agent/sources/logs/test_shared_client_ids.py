@@ -234,3 +234,31 @@ def test_the_note_names_clients_that_share_their_names() -> None:
     (note,) = diagnose_log(text, reader)
 
     assert note.startswith("several consumers write as client c: their member ids tell them apart")
+
+
+def test_equal_lines_of_several_consumers_at_one_time_are_no_repetition() -> None:
+    reader = parser()
+    reader.feed(log(*_START), ARRIVAL_AT)
+    asked = log(*(says("x") for _ in _START), says(REBALANCING)).splitlines(keepends=True)[-1]
+
+    found = reader.feed(asked * 3, ARRIVAL_AT)
+
+    assert sorted(_by_member(found)) == ["s", "s#consumer 2", "s#consumer 3"]
+
+
+def test_a_failed_join_is_of_a_consumer_that_joins() -> None:
+    again = [*(says(REBALANCING) for _ in range(3)), says(JOINING), says(JOINING), says(JOINING)]
+    failed = [
+        says("SyncGroup failed: The coordinator is not aware of this member. Need to re-join"),
+        says(
+            "Request joining group due to: encountered UNKNOWN_MEMBER_ID from SYNC_GROUP response"
+        ),
+        says(
+            "Request joining group due to: rebalance failed due to 'x' (UnknownMemberIdException)"
+        ),
+    ]
+
+    found = signals(*_START, *again, *_ends(2, 2), *_ends(3, 2), *failed)
+
+    assert _by_member(found)["s"][-3:] == ["3", "3", "3"]
+    assert [words[-1] for words in _by_member(found).values()] == ["3", "sync", "sync"]
