@@ -24,7 +24,13 @@ from aggregation.incidents.follow_ups import (
     is_rejoin_of_changed,
 )
 from aggregation.incidents.model import DepartureMode, IncidentKind, MemberDeparture
-from aggregation.incidents.openings import is_passing, list_others, open_draft, relate
+from aggregation.incidents.openings import (
+    find_expired,
+    is_passing,
+    list_others,
+    open_draft,
+    relate,
+)
 from aggregation.incidents.places import is_other_release, list_releases, place_key, replaces
 from aggregation.incidents.presence import AwayMember, Presence, find_first_notes
 from aggregation.incidents.restarts import (
@@ -456,7 +462,7 @@ class GroupHistory:
     def _begin(self, rebalance: ExplainedRebalance, roots: Sequence[Cause]) -> Draft:
         draft = open_draft(rebalance, roots, self.members.present, self.attributes)
         if draft.kind is IncidentKind.UNKNOWN and rebalance.round.is_open:
-            self._name_closed(draft, rebalance)
+            self._name_ended(draft, rebalance)
         is_expiry = draft.kind is IncidentKind.SESSION_EXPIRED
         if is_expiry and all(self._find_close(each, draft.started_at) for each in draft.members):
             # the member's own closing line is better evidence than its absence
@@ -465,23 +471,41 @@ class GroupHistory:
         self.drafts.append(draft)
         return draft
 
-    def _name_closed(self, draft: Draft, rebalance: ExplainedRebalance) -> None:
-        """Make the close without a leave, the first if several, the cause of an open rebalance.
+    def _name_ended(self, draft: Draft, rebalance: ExplainedRebalance) -> None:
+        """Make the end of a member that has sent no leave the cause of an open rebalance.
 
-        It begins when the member's session ends. It may wait for the end of another one's, so it
-        cannot show yet which of them are absent.
+        It begins when the member's session ends: after a close, the first if there are several, or
+        after the last request of a client whose log does not show its close. It may wait for the
+        end of another one's, so it cannot show yet which of them are absent.
         """
         took_part = {segment.member.key for segment in rebalance.round.consumers}
+        absent = [each for key, each in self.members.present.items() if key not in took_part]
+        at = draft.started_at
         closes = [
             (closed_at, member)
-            for key, member in self.members.present.items()
-            if key not in took_part
-            and (closed_at := self._find_close(member, draft.started_at)) is not None
+            for member in absent
+            if (closed_at := self._find_close(member, at)) is not None
+            and self._may_have_expired(member, closed_at, at)
         ]
-        if not closes:
+        if closes:
+            closed_at, member = min(closes, key=lambda close: (close[0], close[1].key))
+            draft.kind, draft.certainty = IncidentKind.MEMBER_LEFT, Certainty.SEEN
+            draft.reason = CLOSED
+            self._end_member(draft, member, closed_at)
             return
-        closed_at, member = min(closes, key=lambda close: (close[0], close[1].key))
-        draft.kind, draft.certainty, draft.reason = IncidentKind.MEMBER_LEFT, Certainty.SEEN, CLOSED
+        for member in find_expired(absent, at, self.attributes):
+            draft.kind, draft.certainty = IncidentKind.SESSION_EXPIRED, Certainty.INFERRED
+            self._end_member(draft, member, None)
+
+    def _may_have_expired(self, member: MemberRef, closed_at: float, at: float) -> bool:
+        """Check that the session of a closed member can have ended at an instant.
+
+        Its last heartbeat may be a third of the session before its close: clients' default.
+        """
+        session_s = self.attributes.session_of(member.key, at)
+        return session_s is None or closed_at + session_s * 2 / 3 <= at
+
+    def _end_member(self, draft: Draft, member: MemberRef, closed_at: float | None) -> None:
         draft.add_members([member])
         del self.members.present[member.key]
         at, how = draft.started_at, DepartureMode.EXPIRED

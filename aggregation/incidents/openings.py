@@ -139,7 +139,7 @@ def _draft_without_cause(
         return _draft_of_expiry(rebalance, rebalance.absent)
     if (removed := _find_removed(rebalance, present)) and not round_.is_open:
         return _draft_of_expiry(rebalance, removed)
-    if expired := _find_expired(rebalance, attributes):
+    if expired := find_expired(rebalance.absent, round_.started_at, attributes):
         return _draft_of_expiry(rebalance, expired)
     retry = find_retries(rebalance)
     if retry is not None and retry.at <= round_.started_at + STOP_S:
@@ -157,15 +157,14 @@ def _draft_of_expiry(rebalance: ExplainedRebalance, members: Iterable[MemberRef]
     return draft
 
 
-def _find_expired(rebalance: ExplainedRebalance, attributes: Attributes) -> list[MemberRef]:
-    """Return the absent members whose sessions ended as the others were asked to join.
+def find_expired(absent: Iterable[MemberRef], at: float, attributes: Attributes) -> list[MemberRef]:
+    """Return the absent members whose sessions ended as the others were asked to join, ``at``.
 
     Their last requests and their session timeouts were seen.
     """
-    at = rebalance.round.started_at
     return [
         member
-        for member in rebalance.absent
+        for member in absent
         if (session_s := attributes.session_of(member.key, at)) is not None
         and any(
             -_EARLY_S <= at - (silence.since + session_s) <= NOTICE_S

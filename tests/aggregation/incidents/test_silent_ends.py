@@ -226,3 +226,49 @@ class TestOfNewProtocols:
         found = self.incidents(silence(self.C, 100.0, 119.0), now=400.0, signals=(*back, synced))
 
         assert K.SESSION_EXPIRED not in [each.kind for each in found]
+
+
+def session(seconds: float, member: Member) -> Sample:
+    """Return the record of a member's session timeout."""
+    return replace(
+        silence(member, 0.0, 1.0),
+        id=f"session-{member.client_id}",
+        field="session.timeout.ms",
+        after=str(int(seconds * 1000)),
+    )
+
+
+def asked(at: float) -> tuple[Signal, ...]:
+    """Return the begin of a rebalance that goes on: one member is asked to join again."""
+    return (raised(1, at, C, reason="Heartbeat answered REBALANCE_IN_PROGRESS"),)
+
+
+SESSIONS = [session(6.0, each) for each in (A, B, C)]
+
+
+def test_open_rebalance_is_that_of_the_member_whose_session_has_ended() -> None:
+    """The other one closed later: its session goes on."""
+    ends = (reads(97.0, A), closed(97.1, A), reads(100.0, B), closed(100.1, B))
+
+    (found,) = incidents(*SESSIONS, signals=(*ends, *asked(103.2)), now=104.0)
+
+    assert kinds([found]) == [(K.MEMBER_LEFT, ["a"])]
+
+
+def test_open_rebalance_is_that_of_a_silent_member_whose_session_has_ended() -> None:
+    """The log of its client has no closing line, as Java's before 2.7; another one closed later."""
+    ends = (reads(97.0, A), reads(100.0, B), closed(100.1, B))
+
+    (found,) = incidents(
+        *SESSIONS, silence(A, 97.1, 104.0), signals=(*ends, *asked(103.2)), now=104.0
+    )
+
+    assert kinds([found]) == [(K.SESSION_EXPIRED, ["a"])]
+
+
+def test_open_rebalance_before_any_session_has_ended_has_no_cause() -> None:
+    ends = (reads(100.0, B), closed(100.1, B))
+
+    (found,) = incidents(*SESSIONS, signals=(*ends, *asked(103.2)), now=104.0)
+
+    assert kinds([found]) == [(K.UNKNOWN, [])]
