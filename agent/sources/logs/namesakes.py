@@ -59,6 +59,8 @@ _FITS = {
 }
 _SECOND = {Phase.ASKED: _Fit.BEST}
 """Of a cause that follows another one."""
+_SECONDS = {RebalanceStatus.REVOCATION_NEEDED, RebalanceStatus.NEW_MEMBER}
+"""The latter without member id: the line before it has that."""
 _RESPONSE = re.compile(
     r"(?:Sync|Join)Group failed|from (?:SYNC|JOIN)_GROUP response|^rebalance failed due to"
 )
@@ -92,8 +94,8 @@ def is_sure(event: LogEvent) -> bool:
 
 
 def _find_fitting(own: Sequence[ClientState], event: LogEvent) -> ClientState:
-    is_second = event.rule.status is RebalanceStatus.REVOCATION_NEEDED
-    is_response = _RESPONSE.search(event.captures.get("reason", "")) is not None
+    is_second = event.rule.status in _SECONDS
+    is_response = not is_second and _RESPONSE.search(event.captures.get("reason", "")) is not None
     fits = _SECOND if is_second else _FITS.get(event.rule.action, {})
     fits = _FAILED if is_response else fits
 

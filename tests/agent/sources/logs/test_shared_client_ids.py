@@ -262,3 +262,14 @@ def test_a_failed_join_is_of_a_consumer_that_joins() -> None:
 
     assert _by_member(found)["s"][-3:] == ["3", "3", "3"]
     assert [words[-1] for words in _by_member(found).values()] == ["3", "sync", "sync"]
+
+
+def test_a_second_line_about_a_first_join_is_of_one_that_has_not_joined_again() -> None:
+    """Java 3.2 to 3.5 prints two lines for one response."""
+    failed = says(
+        "Request joining group due to: rebalance failed due to 'x' (MemberIdRequiredException)"
+    )
+
+    found = signals(_given(1), _given(2), failed, says(JOINING), failed, says(JOINING))
+
+    assert all(words[-1] == "join" for words in _by_member(found).values())
