@@ -23,6 +23,7 @@ from agent.inspection.connection import (
     response_room,
 )
 from agent.outputs.hub_push import push
+from agent.outputs.kafka import producer
 from agent.outputs.spool import spool
 from agent.runtime import checkpoint, log_format, pipeline
 from agent.sources.http_events import source as http_events
@@ -164,6 +165,10 @@ _FIGURES = {
         f"without a line for {statistics.FORGET_S / 60:g} minutes is forgotten",
         f"{unix_socket.MAX_CONNECTIONS} connections",
         f"{statistics._CLIENT_LIMIT:,} clients",
+    ],
+    "samples' topic": [
+        f"{_mib(producer._RESPONSE_MAX_BYTES)} a response",
+        f"is reported after {_seconds(producer._ACK_TIMEOUT_S)}",
     ],
     "admin answers": [
         f"{_mib(response_room.FRAME_BYTES_MAX)} a response",

@@ -40,6 +40,8 @@ _SLICE_S = 0.5
 _ACK_TIMEOUT_S = 5.0
 _MAX_WAIT_S = 60.0
 _PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}  # noqa: SLF001 - their names
+_RESPONSE_MAX_BYTES = 4 << 20
+"""A topic of 10,000 partitions takes 1 MiB; librdkafka takes 100 MB of each broker."""
 _PRODUCER = {
     "enable.idempotence": True,  # brings acks=all
     "enable.gapless.guarantee": True,
@@ -47,6 +49,7 @@ _PRODUCER = {
     "partitioner": "murmur2_random",  # as Java's
     "compression.type": "lz4",
     "linger.ms": 20,
+    "receive.message.max.bytes": _RESPONSE_MAX_BYTES,
 }
 
 
@@ -147,15 +150,18 @@ class KafkaOutput:
         """
         with self._lock:
             self._producer = self._producer or Producer(self._properties)
-            self._in_flight = self._in_flight or self._start_batch(self._producer)
+            if self._in_flight is None:
+                try:
+                    self._in_flight = self._start_batch(self._producer)
+                except KafkaException as error:  # it has ended since the last batch
+                    raise OutputError(_end_reason(self._producer) or str(error)) from error
             if self._in_flight is None:
                 return False
             try:
                 self._producer.flush(_SLICE_S)
             except (KafkaException, SystemError) as error:
-                # A fatal error arrives as either, depending on the number of callbacks.
                 fault = self._in_flight.fault or self._last_error
-                raise OutputError(fault or str(error.__cause__ or error)) from error
+                raise OutputError(fault or _spell_end(error)) from error
             self._finish_batch(self._in_flight)
             return True
 
@@ -222,6 +228,20 @@ class KafkaOutput:
         elif self._fault and not fault:
             log.info("kafka_reachable", extra=keys)
         self._fault = fault
+
+
+def _end_reason(producer: Producer) -> str:
+    """Return the error that ended a producer; empty if it has none that is new."""
+    try:
+        producer.poll(0.0)
+    except (KafkaException, SystemError) as error:
+        return _spell_end(error)
+    return ""
+
+
+def _spell_end(error: KafkaException | SystemError) -> str:
+    """Return a fatal error's text; it arrives as either, depending on the number of callbacks."""
+    return str(error.__cause__ or error)
 
 
 def _read(path: Path, spool: str) -> int:

@@ -1,12 +1,16 @@
 """The sink and the hub's reader against librdkafka's own brokers, in this process."""
 
+import socket
+import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import msgspec
 import pytest
+from confluent_kafka import KafkaException, Producer
 
 from agent.config.kafka import KafkaAccess
 from agent.config.security import SecurityConfig
@@ -21,6 +25,8 @@ from agent.processes.ports import free_port
 from metrics.model.sample import Sample
 from metrics.tracking.status_track import StatusConfig
 from metrics.tracking.tracker import Tracker
+from tests.agent.inspection.connection.test_broker_connection import server
+from tests.agent.inspection.simulated import KAFKA_28, Simulated
 from tests.metrics.given import raised, run
 
 pytestmark = pytest.mark.kafka
@@ -198,6 +204,49 @@ def test_brokers_that_are_away_are_told_once(
     place.access = there
     drain(place.sink())
     assert sorted(seqs(place.read())) == [1, 2]
+
+
+def test_reason_of_a_producer_that_ended_between_two_batches_is_named(place: Place) -> None:
+    """It was "Unable to produce message: Local: Fatal error"."""
+    with Simulated(versions=KAFKA_28) as cluster:
+        place.access = KafkaAccess((cluster.bootstrap,), SecurityConfig())
+        sink = place.sink()
+        sink.step()
+        producer = sink._producer
+        assert producer is not None
+        until(lambda: _is_fatal(producer))
+        place.write(1)
+
+        with pytest.raises(OutputError, match="Idempotent producer not supported"):
+            sink.step()
+        sink.close()
+
+
+def _is_fatal(producer: Producer) -> bool:
+    threading.Event().wait(0.05)
+    try:
+        producer.produce("other", b"")
+    except KafkaException:
+        return True
+    return False
+
+
+def test_response_of_megabytes_is_not_read(place: Place) -> None:
+    """librdkafka takes 100 MB of each broker."""
+    with server(respond_with_5_mib) as port:
+        place.access = KafkaAccess((f"127.0.0.1:{port}",), SecurityConfig())
+        place.write(1)
+        sink, texts = place.sink(), list[str]()
+        sink._properties["error_cb"] = lambda error: texts.append(error.str())
+        until(lambda: sink.step() and any("Invalid response size" in text for text in texts))
+        sink.close()
+
+
+def respond_with_5_mib(taken: socket.socket) -> None:
+    head = taken.recv(1 << 16)
+    with suppress(OSError):
+        taken.sendall(struct.pack(">i", 5 << 20) + head[8:12] + bytes(1 << 16))
+        taken.recv(1)
 
 
 def test_reader_goes_on_from_offsets(place: Place) -> None:
