@@ -7,14 +7,15 @@ place, and a member id that follows another within an episode is the same proces
 the place of one that has gone before, the latest first, else a new one; other files have other
 places, unless their names differ by dates or process ids alone. So a process that restarts
 keeps its number, though its member id is new. Files with one member id, or with equal moves at
-equal times, are logs of one process. Clients without member ids in their logs (Java before
+equal times, are logs of one process. Where several consumers write one log, its member ids alone
+count within it. Clients without member ids in their logs (Java before
 2.4, librdkafka at its default level) have their files alone.
 
 Source: incidents.md 1a.3 and 1a.4.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import asdict
@@ -26,6 +27,9 @@ _Names = tuple[str, str, str, str]
 """Cluster, group, client id, host."""
 _GENERATED = re.compile(r"(\d[-_.:T\d]{2,}\d|[0-9a-f]{8,})(?=[^/\\]*$)")
 """Dates, process ids and digests in a file's name: each start may write a file of its own."""
+_CONSUMER = "#consumer "
+"""Before the number of a consumer whose log is that of others. A line without a member id may be
+another's, and the traffic's first records have the file of the log that joined first."""
 _COPIED = 0.9
 """Share of equal moves; members of one machine have half of them, the ends, at one millisecond."""
 _FEWEST_COPIED = 4
@@ -48,8 +52,8 @@ class _Process:
     moves: set[tuple[str, int | None, int | None]] = field(default_factory=set)
     """Times of its transitions, from which status and to which."""
 
-    def add(self, record: Sample) -> None:
-        self.log_file = self.log_file or record.log_file
+    def add(self, record: Sample, log_file: str | None) -> None:
+        self.log_file = self.log_file or log_file
         self.has_id = self.has_id or bool(record.member_id)
         if record.kind is SampleKind.TRANSITION:
             self.moves.add((record.ts, record.from_, record.to))
@@ -69,7 +73,8 @@ class _Process:
         if self.first > other.last or other.first > self.last:
             return False
         have_files = self.log_file is not None and other.log_file is not None
-        return have_files or not self.generations.isdisjoint(other.generations)
+        are_apart = have_files and self.log_file != other.log_file
+        return are_apart or not self.generations.isdisjoint(other.generations)
 
     def is_copy_of(self, other: "_Process") -> bool:
         """Check for two logs of one process: without two member ids, equal moves at equal times."""
@@ -132,12 +137,14 @@ def _find_suspects(records: Sequence[Sample]) -> dict[_Names, list[Sample]]:
 def _number(records: Iterable[Sample]) -> dict[str, int]:
     """Return the place of each member id and episode; nothing where one process has them all."""
     events = sorted((r for r in records if r.kind in _MEMBER_EVENTS), key=lambda r: (r.ts, r.seq))
-    owner = _link_names(events)
+    shared = _find_shared_files(events)
+    owner = _link_names(events, shared)
     processes: dict[str, _Process] = {}
     for record in events:
         root = next((owner[name] for name in _own_names(record) if name in owner), None)
         if root is not None:
-            processes.setdefault(root, _Process(record.ts, record.ts)).add(record)
+            process = processes.setdefault(root, _Process(record.ts, record.ts))
+            process.add(record, shared.get(record.log_file or "", record.log_file))
     by_start = sorted(processes.items(), key=lambda item: item[1].first)
     copies = _find_copies(by_start)
     own = [item for item in by_start if item[0] not in copies]
@@ -172,20 +179,18 @@ def _are_several(by_start: Iterable[_Process]) -> bool:
     return False
 
 
-def _link_names(events: Sequence[Sample]) -> dict[str, str]:
+def _link_names(events: Sequence[Sample], shared: Mapping[str, str]) -> dict[str, str]:
     """Return the process of each member id, episode and file: its file, or its first member id.
 
-    Two files with one member id are logs of one process.
+    Two files with one member id are logs of one process. In ``shared`` files several consumers
+    write: a member id and its episodes alone are of one.
     """
     parents: dict[str, str] = {}
-    former = _find_former_files(events)
     for record in events:
-        log_file = former.get((record.member_id, record.log_file), record.log_file)
-        if log_file is not None:
-            file = _root(parents, log_file)
-            for name in (record.member_id, record.episode):
-                if name:
-                    parents[_root(parents, name)] = file
+        if record.log_file is not None and record.log_file not in shared:
+            file = _root(parents, record.log_file)
+            for name in _own_names(record):
+                parents[_root(parents, name)] = file
     owner = {name: _root(parents, name) for name in list(parents)}
     waiting: dict[str, str] = {}
     for record in events:
@@ -196,27 +201,27 @@ def _link_names(events: Sequence[Sample]) -> dict[str, str]:
             owner.setdefault(episode, owner[name])
         elif name:
             owner.setdefault(name, name)
-    return owner
+    return owner | _find_owners(events, shared, owner)
 
 
-def _find_former_files(events: Iterable[Sample]) -> dict[tuple[str | None, str | None], str]:
-    """Return the last file of a member id that had another one before, by the id and that file.
+def _find_owners(
+    events: Iterable[Sample], shared: Mapping[str, str], owner: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the last process of each shared file: that of records without id and episode."""
+    return {
+        record.log_file: owner[record.member_id]
+        for record in events
+        if record.log_file in shared and record.log_file and record.member_id in owner
+        if record.member_id
+    }
 
-    The first records by traffic can have the file of another consumer, whose log shows a join
-    without member id at that moment. Logs of one process have the id in turns.
-    """
-    spans: dict[str, dict[str, tuple[str, str]]] = {}
-    for record in events:
-        if record.member_id and record.log_file is not None:
-            own = spans.setdefault(record.member_id, {})
-            first, _ = own.get(record.log_file, (record.ts, ""))
-            own[record.log_file] = first, record.ts
-    found: dict[tuple[str | None, str | None], str] = {}
-    for member_id, own in spans.items():
-        last = max(own, key=lambda file: own[file][1])
-        begin = own[last][0]
-        found |= {(member_id, file): last for file, (_, end) in own.items() if end < begin}
-    return found
+
+def _find_shared_files(events: Iterable[Sample]) -> dict[str, str]:
+    """Return the log of each file name that is that of one of several consumers of a log."""
+    files = {record.log_file for record in events if record.log_file is not None}
+    logs = {file.partition(_CONSUMER)[0] for file in files if _CONSUMER in file}
+    own = ((file, file.partition(_CONSUMER)[0]) for file in files)
+    return {file: log for file, log in own if log in logs}
 
 
 def _root(parents: dict[str, str], name: str) -> str:

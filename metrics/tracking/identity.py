@@ -193,7 +193,15 @@ class MemberIndex:
         if self._is_taken(known, signal):
             self._remove_view(known, view)
             return Identity(by_id)
-        if view.has_member_id or len(known.views) == 1:
+        member_id = signal.member.member_id
+        if view.has_member_id and _shows_another(signal.source, member_id, by_id):
+            return self._claim_id(known, by_id, signal)
+        are_apart = any(
+            other.attached and _shows_another(other.source, other.member.member_id, by_id)
+            for other in known.views
+            if other is not view
+        )
+        if not are_apart and (view.has_member_id or len(known.views) == 1):
             if by_id.is_broker_only and not known.is_broker_only:
                 by_id, known = known, by_id
             self.remove(known)
@@ -206,6 +214,22 @@ class MemberIndex:
             return self._take_over(known, view, by_id)
         self._remove_view(known, view)
         return Identity(by_id)
+
+    def _claim_id(self, known: Consumer, by_id: Consumer, signal: Signal) -> Identity:
+        """Move the views with a member id to the member that a live source shows with it.
+
+        Two consumers of one log were removed, and which of them got which id was a guess.
+        """
+        member_id = signal.member.member_id
+        self._unindex(known)
+        self._unindex(by_id)
+        known.views += [each for each in by_id.views if each.member.member_id == member_id]
+        by_id.views = [each for each in by_id.views if each.member.member_id != member_id]
+        by_id.member_ids = [each for each in by_id.member_ids if each != member_id]
+        by_id.track.member = by_id.merge_views()
+        self._index(by_id)
+        self._index(known)
+        return Identity(known)
 
     def _take_over(self, known: Consumer, view: MemberView, by_id: Consumer) -> Identity:
         """Give a broker's entry to the client with that id, in place of the view it had before.
@@ -255,6 +279,17 @@ def _may_be_seen_by(signal: Signal, consumer: Consumer) -> bool:
     return not any(
         view.attached
         and (view.source is signal.source or (view.has_member_id and signal.member.member_id))
+        for view in consumer.views
+    )
+
+
+def _shows_another(source: SourceKind, member_id: str | None, consumer: Consumer) -> bool:
+    """Return True if a source of requests shows the consumer, live, by another member id."""
+    return TRAITS[source].sees_protocol and any(
+        view.attached
+        and view.source is source
+        and view.has_member_id
+        and view.member.member_id != member_id
         for view in consumer.views
     )
 

@@ -1,11 +1,12 @@
 """Names of members: client ids repeat within a group."""
 
 import pytest
+from msgspec.structs import replace
 
 from aggregation.incidents.member_names import read_members
 from aggregation.rebalances.segments import member_of
 from aggregation.rebalances.twins import number_twins
-from metrics.model.sample import Sample, SampleKind, Scope
+from metrics.model.sample import Outcome, Sample, SampleKind, Scope
 
 
 def record(
@@ -58,7 +59,6 @@ def test_a_host_of_two_members_is_no_name() -> None:
         ("/log/a.log", "/log/b.log", ["a.log", "b.log"]),
         ("/log/a/app.log", "/log/b/app.log", ["a/app.log", "b/app.log"]),
         ("/log/all.log#pay-1", "/log/all.log#pay-2", ["pay-1", "pay-2"]),
-        ("/log/app.log", "/log/app.log#consumer 2", ["app.log", "app.log#consumer 2"]),
         ("/log/app.log", "/app.log", ["log/app.log", "/app.log"]),
         ("C:\\log\\a.log", "C:\\log\\b.log", ["a.log", "b.log"]),
     ],
@@ -70,6 +70,16 @@ def test_a_file_is_named_by_as_few_parts_as_tell_it_apart(
 
     assert found == ["app (h1)", "app (h1 )"]  # a host goes before a file
     assert names_of_files(one, other) == [f"app ({each})" for each in shown]
+
+
+def test_consumers_of_one_log_are_named_by_it_and_their_numbers() -> None:
+    own = {"outcome": Outcome.SYNCED, "generation": 1, "to": 0}
+    files = {"c-1": "/log/app.log", "c-2": "/log/app.log#consumer 2"}
+    found = [
+        replace(record(host="h", file=file, member_id=name), **own) for name, file in files.items()
+    ]
+
+    assert names(*number_twins(found)) == ["app (app.log)", "app (app.log#consumer 2)"]
 
 
 def names_of_files(one: str, other: str) -> list[str]:

@@ -509,6 +509,28 @@ class TestPutRight:
 
         assert only(tracker).member_id == "x"
 
+    @pytest.mark.parametrize("order", ["wire first", "logs first", "in turns"])
+    def test_two_whose_logs_are_mixed_up_stay_two(self, tracker: Tracker, order: str) -> None:
+        """Two consumers of one log are removed: which of them got which id is a guess."""
+        both_on_the_wire(tracker)
+        run(tracker, seen(1.0, called(LOG, "x")), seen(1.0, called(OTHER_LOG, "y")))
+        wire = [
+            seen(2.0, called(ADDRESS, "x2"), WIRE),
+            seen(2.0, called(OTHER_ADDRESS, "y2"), WIRE),
+        ]
+        logs = [raised(2, 2.0, called(LOG, "y2")), raised(2, 2.0, called(OTHER_LOG, "x2"))]
+        both = {
+            "wire first": [*wire, *logs],
+            "logs first": [*logs, *wire],
+            "in turns": [wire[0], *logs, wire[1]],
+        }
+
+        samples = run(tracker, *both[order])
+
+        assert not [each for each in samples if each.kind is SampleKind.LOST]
+        rows = tracker.snapshot(3.0).consumers
+        assert sorted(row.member_id or "" for row in rows) == ["x2", "y2"]
+
     def test_two_that_turn_out_to_be_one_keep_both_sources(self, tracker: Tracker) -> None:
         run(tracker, seen(1.0, called(LOG, "x")), seen(1.0, called(ADDRESS, "y"), WIRE))
 
