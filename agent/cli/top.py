@@ -14,6 +14,7 @@ import click
 from agent.cli.explain import as_text
 from agent.client.api_client import DEFAULT_URL, ask
 from agent.errors import ConfigError
+from agent.terminal.answers import GroupFields, SourceFields
 from agent.terminal.rows import SORTS, fit, group_rows, sort_rows, source_notes, texts
 from aggregation.explain.explanation import Explanation, advise_incident
 from aggregation.incidents.answers import IncidentAnswer
@@ -70,7 +71,9 @@ def start_live_view(url: str, pattern: str, interval: float) -> None:
             "the live view needs Textual: pip install 'kafka-rebalance-agent[top]'; "
             "--once prints the table without it"
         )
-    ask(url, "groups", limit=1)  # a wrong address is an error before the screen changes
+    ask(
+        url, "groups", list[GroupFields], limit=1
+    )  # a wrong address is an error before the screen changes
     from agent.terminal.app import run  # noqa: PLC0415 - the extra is optional
 
     def request(what: str, answer_type: Any = Any, **query: object) -> Any:
@@ -109,7 +112,7 @@ def _only(answer: Explanation, incident: str) -> Explanation:
 
 
 def _print_once(url: str, pattern: str) -> None:
-    groups = ask(url, "groups")
+    groups = ask(url, "groups", list[GroupFields])
     incidents = ask(url, "incidents", list[IncidentAnswer], last=_LAST)
     rows = group_rows(groups, incidents, time.time())
     rows = [row for row in rows if contains(pattern, row.group)]
@@ -121,7 +124,7 @@ def _print_once(url: str, pattern: str) -> None:
     ):
         cells = (_pad(text, column.width) for text, column in zip(line, columns, strict=True))
         click.echo("  ".join(cells).rstrip())
-    for note in source_notes(ask(url, "sources")):
+    for note in source_notes(ask(url, "sources", list[SourceFields])):
         click.echo(note)
 
 

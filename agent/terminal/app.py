@@ -23,6 +23,7 @@ from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
 from agent.errors import RebalanceAgentError
+from agent.terminal.answers import GroupFields, MemberFields, SourceFields
 from agent.terminal.rows import (
     INCIDENTS,
     MEMBERS,
@@ -415,17 +416,17 @@ class TopApp(App[None]):
         incidents = list[IncidentAnswer]
         try:
             answers = Answers(
-                groups=self.request("groups"),
+                groups=self.request("groups", list[GroupFields]),
                 incidents=self.request("incidents", incidents, last=_LAST),
             )
             if group is not None:
-                answers.members = self.request("members", group=group)
+                answers.members = self.request("members", list[MemberFields], group=group)
                 answers.own_incidents = self.request(
                     "incidents", incidents, group=group, last=_LAST
                 )
                 answers.of_group = group
             if not answers.groups:
-                answers.sources = self.request("sources")
+                answers.sources = self.request("sources", list[SourceFields])
             answers.at = self.now()
         except RebalanceAgentError as error:
             self.answers.fault = str(error)

@@ -75,6 +75,22 @@ def test_wrong_address_is_told(place: str) -> None:
     assert f"Error: {place}: " in found.stderr
 
 
+@pytest.mark.parametrize(
+    "given", [{"status": "ok"}, ["a"], [{}], [group("a", 0) | {"members": "many"}], None, 1]
+)
+def test_answers_of_another_program_are_an_error(
+    given: object, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each was a traceback."""
+    monkeypatch.setattr("tests.agent.cli.test_top.GROUPS", given)
+
+    done = CliRunner().invoke(main, ["top", "--once", "--from", url])
+
+    assert isinstance(done.exception, SystemExit)
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert "wanted a running agent or hub" in done.stderr
+
+
 def test_without_the_extra_it_names_the_way_to_get_it(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
