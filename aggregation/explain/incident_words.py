@@ -188,8 +188,10 @@ def _is_mismatch(incident: IncidentAnswer) -> bool:
 def _words(incident: IncidentAnswer) -> str:
     if _is_mismatch(incident):
         return f"a worker's configuration is behind, or another one ({incident.detail['error']})"
-    right = incident.detail.get("lost_right")
-    return f"lost the right to the {right}" if right else _WORDS[incident.kind]
+    if right := incident.detail.get("lost_right"):
+        return f"lost the right to the {right}"
+    # a newer hub may have a kind that this version does not know
+    return _WORDS.get(incident.kind) or incident.kind.replace("_", " ")
 
 
 def _subject(incident: IncidentAnswer) -> str:

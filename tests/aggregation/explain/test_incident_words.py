@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from aggregation.explain.incident_words import count_by_member, names, waiting
+from aggregation.explain.incident_words import _words, count_by_member, names, waiting
 from aggregation.incidents.answers import IncidentAnswer, MemberAnswer, RebalanceAnswer, WaitAnswer
 
 _MEMBERS = 300
@@ -29,6 +30,12 @@ def _incident(client_id: str) -> IncidentAnswer:
     rebalance = RebalanceAnswer(**of_rebalance)
     given: dict[str, Any] = dict.fromkeys(IncidentAnswer.__dataclass_fields__)
     return IncidentAnswer(**given | {"members": (_member(client_id),), "rebalances": (rebalance,)})
+
+
+def test_a_kind_of_a_newer_hub_has_its_own_name_as_words() -> None:
+    """`top` and `explain` of an older version ended with a traceback."""
+    newer = replace(_incident("c"), kind="quorum_lost", detail={})
+    assert _words(newer) == "quorum lost"
 
 
 def test_members_that_are_not_named_are_counted() -> None:
