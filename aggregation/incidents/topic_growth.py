@@ -21,6 +21,10 @@ _AFTER_S = 1.0
 One that gives all up within this leaves, or begins the next rebalance.
 """
 
+_STAMP_S = 0.001
+"""Logs have milliseconds, traffic microseconds: the partitions in the log may have a time before
+the response on the wire, which is the begin of a join without a visible cause."""
+
 _GIVEN_UP_S = 5.0
 """A leader that rejoins for a topic revokes all; the others learn of it by a heartbeat (3 s)."""
 
@@ -44,6 +48,7 @@ def find_growth(attributes: Attributes, since: float, until: float) -> list[Topi
 
     Empty if members that no source sees may own partitions.
     """
+    since -= _STAMP_S
     before = _topics_at(attributes, since, given_up_since=since - _GIVEN_UP_S)
     after = _topics_at(attributes, until + _AFTER_S, given_up_since=until)
     for partition in _owned_by_closed(attributes, since):

@@ -927,6 +927,22 @@ class TestKinds:
         assert kinds([found]) == [(K.METADATA_CHANGED, [])]
         assert found.detail == {}
 
+    def test_topic_has_grown_though_the_log_cuts_the_times_of_its_partitions(self) -> None:
+        """The response on the wire has microseconds, and its partitions in the log milliseconds."""
+        given = records(
+            *round_of(1, 0.0, A, causes={"a": NEW}),
+            reads(50.0, A, "t-0", "t-1"),
+            reads(99.4, A),
+            signal(SignalKind.JOIN, 99.5, A),
+            reads(100.6, A, "t-0", "t-1", "t-2"),
+            signal(SignalKind.SYNC, 100.600331, A, generation=2),
+        )
+
+        (_, found) = analyze(given).incidents
+
+        assert found.kind is K.METADATA_CHANGED
+        assert found.detail["topics"] == [{"topic": "t", "before": 2, "after": 3}]
+
     @pytest.mark.parametrize(
         ("given_up_at", "kind"), [(99.4, K.METADATA_CHANGED), (90.0, K.UNKNOWN)]
     )
