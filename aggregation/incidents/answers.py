@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from aggregation.incidents.model import Incident, MemberDeparture, RebalanceSpan, Wait
 from aggregation.incidents.recommendations import recommend
 from aggregation.rebalances.segments import MemberRef
-from metrics.model.sample import format_time
+from metrics.model.sample import format_time, parse_time
+
+
+def _check_times(*times: str | None) -> None:
+    """Raise ValueError for a malformed time: the decoder makes an error of the answer of it."""
+    for each in times:
+        if each is not None:
+            parse_time(each)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +42,9 @@ class RebalanceAnswer:
     status: str | None
     episode: str
 
+    def __post_init__(self) -> None:
+        _check_times(self.started_at, self.ended_at)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitAnswer:
@@ -50,6 +60,9 @@ class WaitAnswer:
     name: str = ""
     """As that of a `MemberAnswer`."""
 
+    def __post_init__(self) -> None:
+        _check_times(self.joined_at)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepartureAnswer:
@@ -62,6 +75,9 @@ class DepartureAnswer:
     name: str = ""
     """As that of a `MemberAnswer`."""
 
+    def __post_init__(self) -> None:
+        _check_times(self.at, self.returned_at)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostAnswer:
@@ -73,6 +89,9 @@ class CostAnswer:
     lag: int | None
     lag_before: int | None = None
     caught_up_at: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_times(self.caught_up_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +139,9 @@ class IncidentAnswer:
     recommendations: tuple[RecommendationAnswer, ...]
     sources: tuple[str, ...]
     missing: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check_times(self.started_at, self.ended_at)
 
 
 def answer_of(incident: Incident, declined: Collection[str] = frozenset()) -> IncidentAnswer:
