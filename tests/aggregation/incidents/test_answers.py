@@ -7,7 +7,7 @@ import pytest
 
 from aggregation.incidents.answers import IncidentAnswer, answer_of
 from aggregation.incidents.incidents import analyze
-from tests.aggregation.incidents.test_incidents import NEW, A, B, C, records, round_of
+from tests.aggregation.rebalances.test_rebalances import NEW, A, B, C, records, round_of
 
 _ODD = ("yesterday", "2026-13-01T00:00:00Z", "2026-11-30T00:00:00", "0" * 10_000)
 _PLACES = [
