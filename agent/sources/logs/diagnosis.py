@@ -311,8 +311,8 @@ def diagnose_log(sample: bytes, parser: LineParser) -> Iterator[str]:
     yield from diagnose(sample, parser.counts, shown, mixed)
     if shared:
         yield (
-            f"several consumers write as {', '.join(sorted(shared))}: their member ids tell them "
-            "apart, but a line without one may be another's, and their partitions are not known; "
+            f"several consumers write as {', '.join(sorted(shared))}: their member ids distinguish "
+            "them, but a line without one may be another's, and their partitions are not known; "
             f"{OWN_IDS}"
         )
     nameless = sum(each.ambiguous + each.unplaced.given_up for each in interpreters)

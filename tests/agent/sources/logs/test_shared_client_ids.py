@@ -233,7 +233,7 @@ def test_the_note_names_clients_that_share_their_names() -> None:
 
     (note,) = diagnose_log(text, reader)
 
-    assert note.startswith("several consumers write as client c: their member ids tell them apart")
+    assert note.startswith("several consumers write as client c: their member ids distinguish them")
 
 
 def test_equal_lines_of_several_consumers_at_one_time_are_no_repetition() -> None:
