@@ -22,6 +22,8 @@ DROP_WAITS_S = 5.0
 """The leave of a drop is in one of the next lines."""
 _RESTART_S = 3.0
 """A JVM does not end, start and join within that time."""
+_WAY_OUT_S = 0.5
+"""A client's leave, and what it gives up then, are in neighbouring lines."""
 _MEMBER_ID = re.compile(r".{0,300}[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|[\w-]{22}")
 """A broker appends a UUID to the client id; clients of the new protocols make one of 22 characters.
 A layout may print more behind one at the end of a line."""
@@ -73,7 +75,7 @@ def find_namesake(own: Sequence[ClientState], event: LogEvent, at: float) -> Cli
     """Return the consumer that has printed a line at Unix seconds ``at``; None: a new one."""
     member_id = event.captures.get("member_id", "")
     if not is_sure(event):
-        return own[0] if len(own) == 1 else _find_fitting(own, event)
+        return own[0] if len(own) == 1 else _find_fitting(own, event, at)
     for client in own:
         if client.member.member_id == member_id:
             return client
@@ -93,7 +95,7 @@ def is_sure(event: LogEvent) -> bool:
     return _MEMBER_ID.fullmatch(event.captures.get("member_id", "")) is not None
 
 
-def _find_fitting(own: Sequence[ClientState], event: LogEvent) -> ClientState:
+def _find_fitting(own: Sequence[ClientState], event: LogEvent, at: float) -> ClientState:
     is_second = event.rule.status in _SECONDS
     is_response = not is_second and _RESPONSE.search(event.captures.get("reason", "")) is not None
     fits = _SECOND if is_second else _FITS.get(event.rule.action, {})
@@ -102,7 +104,15 @@ def _find_fitting(own: Sequence[ClientState], event: LogEvent) -> ClientState:
     def order(client: ClientState) -> tuple[bool, _Fit, float]:
         is_behind = client.last_rule in event.rule.after
         is_behind |= is_response and client.phase is Phase.ASKED and client.has_no_id
+        is_behind |= _is_on_way_out(client, event, at)
         odd = _Fit.GONE if client.phase is Phase.OUT else _Fit.ODD
         return not is_behind, fits.get(client.phase, odd), client.seen_at
 
     return min(own, key=order)
+
+
+def _is_on_way_out(client: ClientState, event: LogEvent, at: float) -> bool:
+    """Check that a client has just left, and now gives up its partitions: KIP-848 prints it so."""
+    is_revocation = event.rule.status is RebalanceStatus.REVOCATION_NEEDED
+    is_out = client.phase is Phase.OUT and at - client.seen_at < _WAY_OUT_S
+    return is_revocation and is_out and client.last_rule != event.rule.name

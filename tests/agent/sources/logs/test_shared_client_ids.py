@@ -1,5 +1,6 @@
 """Consumers of one process that share a client id and a log."""
 
+import itertools
 import json
 from collections.abc import Sequence
 
@@ -273,3 +274,35 @@ def test_a_second_line_about_a_first_join_is_of_one_that_has_not_joined_again() 
     found = signals(_given(1), _given(2), failed, says(JOINING), failed, says(JOINING))
 
     assert all(words[-1] == "join" for words in _by_member(found).values())
+
+
+def test_what_a_consumer_gives_up_on_its_way_out_is_its_own() -> None:
+    """KIP-848 prints it behind the leave, without a member id; another consumer is still stable."""
+    ids = ("CiWzOHbRQ2uA1m0x5f7GQw", "vOWsOqxJTUeKb2c8r1d9eA")
+    words = "UNSUBSCRIBED", "JOINING", "RECONCILING", "ACKNOWLEDGING", "STABLE"
+    moves = list(itertools.pairwise(words))
+    joins = [
+        says(f"Member {member} with epoch {2 if number else 0} transitioned from {a} to {b}.")
+        for member in ids
+        for number, (a, b) in enumerate(moves)
+    ]
+    ends = [
+        line
+        for member in ids
+        for line in (
+            says(f"Member {member} with epoch 2 transitioned from STABLE to PREPARE_LEAVING."),
+            says("Revoking previously assigned partitions [t-0]"),
+        )
+    ]
+
+    stamped = [
+        f"[2026-11-21 06:34:{20 + number // 2},00{number % 2}] INFO {line}\n"
+        for number, line in enumerate(ends)
+    ]
+    reader = parser()
+
+    found = reader.feed(log(*joins) + "".join(stamped).encode(), ARRIVAL_AT) + reader.flush()
+
+    codes = got(found)
+    assert codes.count("leave") == 2
+    assert "10" not in codes
