@@ -718,19 +718,23 @@ def _match_successors(
     causes: Sequence[Cause],
     restarted: list[tuple[MemberRef, float]],
 ) -> Iterator[tuple[MemberRef, MemberDeparture]]:
-    """Yield the departures; append members with a successor before their expiry to restarts."""
-    joined = [cause for cause in causes if cause.kind is IncidentKind.MEMBER_JOINED]
+    """Yield the departures; append members with a successor before their expiry to restarts.
+
+    A member that comes back itself is no other one's successor.
+    """
+    own = {member.key for member in gone}
+    joined = [
+        cause
+        for cause in causes
+        if cause.kind is IncidentKind.MEMBER_JOINED and cause.member.key not in own
+    ]
     for member, departure in gone.items():
         is_open = departure.how is DepartureMode.EXPIRED and departure.returned_at is None
         if not is_open:
             yield member, departure
             continue
         successor = next(
-            (
-                cause
-                for cause in joined
-                if cause.member.key != member.key and replaces(cause.member, member, is_shared=True)
-            ),
+            (cause for cause in joined if replaces(cause.member, member, is_shared=True)),
             None,
         )
         if successor is None:

@@ -10,7 +10,10 @@ from aggregation.rebalances.identities import unify_identities
 from aggregation.rebalances.segments import member_of
 from aggregation.rebalances.twins import number_twins
 from metrics.model.sample import DUPLICATE, Outcome, Sample, SampleKind, Scope, format_time
+from metrics.model.signals import Member
 from tests.aggregation.incidents.invented import read, records
+from tests.aggregation.rebalances.test_rebalances import NEW, round_of
+from tests.aggregation.rebalances.test_rebalances import records as tracked
 
 
 def event(member_id: str, at: float, to: int, generation: int = 0, episode: str = "") -> Sample:
@@ -159,3 +162,26 @@ def test_a_record_of_the_wire_goes_with_the_file_that_has_its_member_id() -> Non
     ]
 
     assert numbers([event("b", 1, 2), event("a", 1, 2), *logs]) == [0, 1, 1, 0, 1]
+
+
+def test_one_that_comes_back_is_not_the_successor_of_another_one() -> None:
+    """Both processes of a machine are killed, and one starts again; the other one comes later."""
+
+    def process(file: str, member_id: str) -> Member:
+        return Member(
+            cluster="k", group="g", client_id="app", origin=file, host="h", log_file=file,
+            member_id=member_id,
+        )  # fmt: skip
+
+    one, two = process("a.log", "a-1"), process("b.log", "b-1")
+    new = process("a.log", "a-2")
+    given = tracked(
+        *round_of(1, 0.0, one, two, causes={"app": NEW}),
+        *round_of(2, 100.0, new, causes={"app": NEW}),
+    )
+
+    incident = analyze(given, now=200.0).incidents[-1]
+
+    returned = {each.member.twin for each in incident.departures if each.returned_at is not None}
+    assert len(incident.departures) == 2
+    assert len(returned) == 1
