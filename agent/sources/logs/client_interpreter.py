@@ -106,7 +106,9 @@ class ClientInterpreter:
     @property
     def parts(self) -> Sequence[str]:
         """Return the names of further streams: those of clients with the names of others."""
-        most = max(map(len, self.namesakes.values()), default=0)
+        if not self.namesakes:
+            return ()
+        most = max(map(len, self.namesakes.values()))
         return [f"consumer {number}" for number in range(2, most + 2)]
 
     @property
@@ -150,7 +152,10 @@ class ClientInterpreter:
         if client is None:
             self.refusal = self._set_aside(event, at)
             return out
-        if self._may_have_namesakes(client, event):
+        is_known = event.captures.get("member_id") in {None, client.member.member_id}
+        if is_known and not self.namesakes:  # as in most logs: no other client has its names
+            client.follow(event, at)
+        elif self._may_have_namesakes(client, event):
             return out + self._apply_to_namesake(client, event, at)
         return out + self._apply(client, event, at)
 
@@ -368,27 +373,28 @@ class ClientInterpreter:
             return None
         key = seen.get("handle", client_id)
         if client_id and group is not None:
-            names = Client(client_id, group, seen.get("instance_id"))
+            instance_id = seen.get("instance_id")
             if "handle" not in seen:
-                key = self._find_key(names)
+                key = self._find_key(client_id, group, instance_id)
             former = self.clients.get(key)
-            client = self._find_or_create(key, *names)
+            client = self._find_or_create(key, client_id, group, instance_id)
             if former is not None and client is not former and key == group:
                 client.replace_client(former, seen.get("generation"))
             return client
         return self._find_unnamed(event, key, group)
 
-    def _find_key(self, names: Client) -> str:
+    def _find_key(self, client_id: str, group: str, instance_id: str | None) -> str:
         """Return the key of a client without a handle: its client id, if no other client has it.
 
         Consumers of one process may share a client id, in several groups or as static members.
         Threads of Streams do not: the latest has the name.
         """
-        known = self.clients.get(names.client_id)
-        is_alone = known is None or known.is_named(*names) or known.is_anonymous_in(names.group)
-        if is_alone or streams_thread(names.client_id) is not None:
-            return names.client_id
-        return "\0".join((*names[:2], names.instance_id or ""))
+        known = self.clients.get(client_id)
+        if known is None or known.is_named(client_id, group, instance_id):
+            return client_id
+        if known.is_anonymous_in(group) or streams_thread(client_id) is not None:
+            return client_id
+        return "\0".join((client_id, group, instance_id or ""))
 
     def _find_unnamed(self, event: LogEvent, key: str, group: str | None) -> ClientState | None:
         """Find or create the client of an event that lacks a name: its handle had it before."""

@@ -19,9 +19,9 @@ from agent.sources.lines.dialects.dialect import LogEvent
 KEPT_LINES = 512
 """So many last lines with an event are compared at least, and twice as many at most."""
 _KEPT_IN_STATE = 16
-_KEY = Struct("<II")
-"""Milliseconds and checksum, the same after a restart."""
-_MASK = 0xFFFFFFFF
+_KEY = Struct("<dI")
+"""Time and checksum, the same after a restart."""
+_pack = _KEY.pack
 _KEY_BYTES = _KEY.size
 _MAX_BYTES = 2 * KEPT_LINES * _KEY_BYTES
 _NAMES = frozenset(("client_id", "instance_id", "member_id", "member_name", "thread"))
@@ -56,10 +56,10 @@ class DeliveredLines:
         captures = event.captures
         if is_of_several and not captures.get("member_id"):
             return False
-        texts = [text for name, text in captures.items() if name != _LAST]
-        key = _KEY.pack(
-            int(at * 1000) & _MASK, crc32("\0".join((event.rule.name, *texts)).encode())
-        )
+        texts = [event.rule.name, *captures.values()]
+        if _LAST in captures:
+            texts.remove(captures[_LAST])
+        key = _pack(at, crc32("\0".join(texts).encode()))
         last_at = self._last_at
         if last_at is None or at > last_at:
             self._last_at, self._moment, self._is_run = at, len(self._keys), False
