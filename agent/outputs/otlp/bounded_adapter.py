@@ -14,6 +14,8 @@ from agent.http_deadline import TimedHttpConnection
 RESPONSE_BYTES_MAX = 1 << 16
 """A receiver's response has some bytes, and an error some KiB of text."""
 _REDIRECTIONS = range(300, 400)
+_SHOWN_CHARS = 200
+"""Of an address that a receiver names, in the log."""
 
 
 class _ReceiverConnection(TimedHttpConnection, HTTPConnection):
@@ -71,6 +73,6 @@ class BoundedAdapter(HTTPAdapter):
 
 
 def _redirection_text(response: Response) -> str:
-    where = response.headers.get("location")
-    target = f" to {where!r}" if where else ""
+    where = response.headers.get("location", "").partition("?")[0]  # a query may hold a secret
+    target = f" to {where[:_SHOWN_CHARS]!r}" if where else ""
     return f"{response.status_code} {response.reason}: a redirection{target} is not followed"

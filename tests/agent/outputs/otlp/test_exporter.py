@@ -197,7 +197,9 @@ def test_redirection_is_an_error_and_gets_no_secret(
             paths.append(self.path)
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(status)
-            self.send_header("Location", f"http://{self.headers['Host']}/elsewhere")
+            self.send_header(
+                "Location", f"http://{self.headers['Host']}/elsewhere?token=SECRET{'x' * 9_000}"
+            )
             self.end_headers()
 
         def log_message(self, *_: Any) -> None: ...
@@ -215,7 +217,11 @@ def test_redirection_is_an_error_and_gets_no_secret(
     assert paths == ["/v1/metrics"]
     assert (export.stats.errors, export.stats.written, export.stats.buffered) == (1, 0, 2)
     told_of = [each for each in caplog.records if each.getMessage() == "otlp_export_failed"]
-    assert f"{status}" in told_of[0].error  # type: ignore[attr-defined]
+    error = told_of[0].error  # type: ignore[attr-defined]
+    assert f"{status}" in error
+    assert "/elsewhere" in error
+    assert "SECRET" not in error
+    assert len(error) < 1_000
 
 
 @pytest.mark.parametrize("wait", ["1000000000", "-1", "Fri, 31 Dec 9999 23:59:59 GMT", "\x1b[2J"])
