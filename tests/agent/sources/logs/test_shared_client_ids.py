@@ -4,6 +4,8 @@ import itertools
 import json
 from collections.abc import Sequence
 
+import pytest
+
 from agent.sources.logs.diagnosis import diagnose_log
 from metrics.model.signals import Signal
 from tests.agent.sources.lines.spoken import (
@@ -306,3 +308,24 @@ def test_what_a_consumer_gives_up_on_its_way_out_is_its_own() -> None:
     codes = got(found)
     assert codes.count("leave") == 2
     assert "10" not in codes
+
+
+@pytest.mark.parametrize(
+    "client_id",
+    [
+        "app-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0-StreamThread-1-consumer",
+        "orders-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
+        "orders-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0.eu",
+    ],
+)
+def test_a_client_id_with_a_uuid_is_of_one_consumer(client_id: str) -> None:
+    lines = [
+        line.replace("c-0", f"{client_id}-0").replace("clientId=c,", f"clientId={client_id},")
+        for line in (says(JOINING), _given(1), says(JOINING), *_ends(1, 1), says(REBALANCING))
+    ]
+
+    found = signals(*lines)
+
+    assert {(each.member.client_id, each.member.origin) for each in found} == {(client_id, "s")}
+    assert got(found)[-1] == "1"
+    assert found[-1].member.member_id == f"{client_id}-{_id(1)[2:]}"
