@@ -41,6 +41,7 @@ from aggregation.rebalances.inspection_findings import (
 )
 from aggregation.rebalances.known_records import KnownRecords, Watermark, prepare_records
 from aggregation.rebalances.root_cause import (
+    Before,
     Certainty,
     Straggler,
     Trigger,
@@ -57,6 +58,7 @@ from aggregation.rebalances.takeovers import SLACK_S, Takeover, find_takeovers
 from aggregation.rebalances.unsynced_joins import Join, Joins, read_joins
 from metrics.model.sample import Outcome, Sample, SampleKind, is_number, parse_time
 from metrics.model.status import RebalanceStatus
+from metrics.tracking.source_traits import FILE_SOURCES
 
 TAKEOVER_S = 1.0
 """A member's partitions may be dated shortly before its status rose."""
@@ -153,6 +155,10 @@ class _Gone(NamedTuple):
     kind: DepartureKind
 
 
+_SESSION_TIMEOUT = "session.timeout.ms"
+"""Among the settings that a log shows; the records of one start have one time."""
+
+
 @dataclass(slots=True)
 class _Group:
     """What is known of one group between two of its rebalances."""
@@ -179,6 +185,8 @@ class _Group:
     """When each member asked to join (Unix seconds)."""
     loose_joins: Joins = field(default_factory=Joins)
     """The joins outside of any rebalance that their members knew of."""
+    starts: Mapping[tuple[str, ...], float] = field(default_factory=dict)
+    """When members asked to join first (Unix seconds), of those whose client was seen to start."""
     silences: Mapping[tuple[str, ...], Sequence[tuple[float, float]]] = field(default_factory=dict)
     """Spans without a request at the end of each member (Unix seconds)."""
 
@@ -223,6 +231,8 @@ def explain_known(known: KnownRecords) -> list[ExplainedRebalance]:
         groups[ref].loose_joins = loose_joins
     for ref, silences in _read_silences(records).items():
         groups[ref].silences = silences
+    for ref, starts in _read_starts(records).items():
+        groups[ref].starts = starts
     found = [
         _explain(round_, groups[round_.ref], known.heard, witnesses)
         for round_ in group_segments(records, known.now)
@@ -288,9 +298,8 @@ def _explain(
     inferred = infer_root_cause(
         round_,
         absent,
-        frozenset(group.present),
+        Before(frozenset(group.present), group.starts, is_next),
         unsynced,
-        is_next=is_next,
     )
     is_later = seen is not None and is_leave_of_asked(seen, round_)
     trigger = inferred if seen is None or (is_later and inferred.member is not None) else seen
@@ -485,6 +494,22 @@ def _read_joins(
         if record.kind is SampleKind.CHANGE and record.field == "joined" and record.joined_ts:
             joins = found[GroupRef(record.cluster, record.group)]
             joins.setdefault(member_of(record).key, []).append(parse_time(record.joined_ts))
+    return found
+
+
+def _read_starts(records: Iterable[Sample]) -> dict[GroupRef, dict[tuple[str, ...], float]]:
+    """Return when members asked to join first, of those whose log begins with their client.
+
+    A log shows the settings that a client prints at its start with its first join. A log that
+    begins later shows none.
+    """
+    first: dict[tuple[object, ...], str] = {}
+    found: dict[GroupRef, dict[tuple[str, ...], float]] = defaultdict(dict)
+    for record in records:
+        ref, key = GroupRef(record.cluster, record.group), member_of(record).key
+        is_first = first.setdefault((ref, key), record.ts) == record.ts
+        if is_first and record.field == _SESSION_TIMEOUT and record.source in FILE_SOURCES:
+            found[ref][key] = parse_time(record.ts)
     return found
 
 

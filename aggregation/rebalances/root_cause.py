@@ -9,9 +9,10 @@ Source: semantics.md sections 4a and 6.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from aggregation.rebalances.causes import cause_of, list_steps
 from aggregation.rebalances.grouping import EPOCH_NOTICE_S, RebalanceSegments
@@ -151,19 +152,33 @@ def find_removals(round_: RebalanceSegments) -> dict[MemberRef, Step]:
     return found
 
 
+class Before(NamedTuple):
+    """What is known of a group before one of its rebalances."""
+
+    members: Collection[tuple[str, ...]]
+    """Keys of the members that were there."""
+    starts: Mapping[tuple[str, ...], float]
+    """When members asked to join first (Unix seconds), of those whose client was seen to start."""
+    is_next: bool
+    """The generation before was seen: a member that was not in it is new."""
+
+    def is_new(self, segment: Segment) -> bool:
+        """Check that a member that joined was not there before."""
+        if segment.member.key in self.members:
+            return False
+        return self.is_next or self.starts.get(segment.member.key) in segment.joins
+
+
 def infer_root_cause(
     round_: RebalanceSegments,
     absent: Collection[MemberRef],
-    before: Collection[tuple[str, ...]],
+    before: Before,
     unsynced: Sequence[Join] = (),
-    *,
-    is_next: bool,
 ) -> Trigger:
     """Return the trigger where no cause was seen.
 
-    ``before`` are the keys of the members that were there; ``absent`` those that took no part;
-    ``unsynced`` joins of members that were not there, in the order of time. The generation
-    ``is_next`` if the one before was seen: a member that was not in it is new.
+    ``absent`` are the members that took no part; ``unsynced`` joins of members that were not
+    there, in the order of time.
     """
     with_steps = {s.member for s in round_.consumers if not shows_errors_alone(s)}
     rounds = (s for s in round_.consumers if not s.is_exit and s.member not in with_steps)
@@ -171,12 +186,12 @@ def infer_root_cause(
     if absent:  # their end can have begun it
         asked_at = find_first_request(round_)
         joined = {m: s for m, s in joined.items() if not joined_after(s, asked_at)}
-    new = [member for member in joined if member.key not in before] if is_next else []
+    new = [member for member, segment in joined.items() if before.is_new(segment)]
     if unsynced and not new:
         return _infer_join(round_, unsynced[0].member, RebalanceStatus.NEW_MEMBER)
-    if new or (len(joined) == 1 and round_.has_cause and is_next):
+    if new or (len(joined) == 1 and round_.has_cause and before.is_next):
         member = min(new or joined, key=lambda each: joined[each].started_at)
-        code = None if member.key in before else RebalanceStatus.NEW_MEMBER
+        code = None if member.key in before.members else RebalanceStatus.NEW_MEMBER
         return _infer_join(round_, member, code)
     if len(absent) == 1 and not joined and not may_have_waited(round_):
         return Trigger(

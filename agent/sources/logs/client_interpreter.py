@@ -38,6 +38,9 @@ _LANE_LIMIT = 1_000
 _CLIENT_LIMIT = 20_000
 """Clients of one stream; the longest silent is evicted first."""
 
+_FEW_CLIENTS = 64
+"""They are searched for the begin of a name; one program has no more of them."""
+
 _NAMESAKE = "\0#"
 """In the key of a client with the names of another one: behind the other's."""
 
@@ -399,7 +402,7 @@ class ClientInterpreter:
     def _find_unnamed(self, event: LogEvent, key: str, group: str | None) -> ClientState | None:
         """Find or create the client of an event that lacks a name: its handle had it before."""
         seen = event.captures
-        client = self.clients.get(key) if key else self._find_by_group(group)
+        client = self._find_by_handle(key, group) if key else self._find_by_group(group)
         name = seen.get("client_id") or seen.get("member_name", "")
         if client is None and group is None:
             client = self._find_above(key, name)
@@ -410,6 +413,18 @@ class ClientInterpreter:
         if client is not None and "member_name" in seen:
             self._name(client, seen["member_name"])
         return client
+
+    def _find_by_handle(self, key: str, group: str | None) -> ClientState | None:
+        """Find the client of a handle.
+
+        Where the group is the handle and stands at the end of a message, what a layout appends is
+        no part of it. So a name with blanks is read up to the first of them.
+        """
+        client = self.clients.get(key)
+        if client is not None or key != group or len(self.clients) > _FEW_CLIENTS:
+            return client
+        own = [each for name, each in self.clients.items() if name.startswith(f"{key} ")]
+        return own[0] if len(own) == 1 else None
 
     def _find_above(self, key: str, client_id: str) -> ClientState | None:
         """Find or create the first client, or one with a handle, whose group a line above names."""

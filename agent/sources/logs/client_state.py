@@ -343,7 +343,7 @@ class ClientState(msgspec.Struct, kw_only=True, omit_defaults=True):
         if self.target is not None and not self.partitions and event.captures.get("revoked"):
             return None
         added, revoked = event.captures.get("added"), event.captures.get("revoked")
-        if "owned" in event.rule.captures or revoked == _NONE_LEFT:
+        if "owned" in event.rule.captures or (revoked or "").startswith(_NONE_LEFT):
             # a capture of nothing: it has none any more
             self.partitions = set(read_partitions(event.captures.get("owned", "")))
         if added:

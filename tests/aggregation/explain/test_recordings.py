@@ -158,3 +158,28 @@ def _guilty(at: float, whole: list[ExplainedRebalance]) -> set[object]:
     begun = {w.trigger.member for w in running}
     gone = {d.member for w in running if w.trigger.member is None for d in w.departures}
     return {step.member for step in steps if cause_of(step)} | begun | gone
+
+
+_STARTED = (_GOLDEN.parent / "client_settings" / "java-2.8.2.log").read_text("utf-8")
+_JOINS = """\
+[2026-11-21 06:36:33,447] INFO {} (Re-)joining group
+[2026-11-21 06:36:33,765] INFO {} Successfully joined group with generation Generation{{\
+generationId=58, memberId='m2-a', protocol='range'}}
+[2026-11-21 06:36:33,770] INFO {} Successfully synced group in generation Generation{{\
+generationId=58, memberId='m2-a', protocol='range'}}
+[2026-11-21 06:36:33,772] INFO {} Adding newly assigned partitions: t-0
+""".replace("{}", "[Consumer clientId=m2, groupId=g-max_poll-2.8.2-42989]").format()
+
+
+@pytest.mark.parametrize(
+    ("log", "story"),
+    [
+        pytest.param(_STARTED + _JOINS, "inferred NewMember m2", id="its client has just started"),
+        pytest.param(_JOINS, "unknown - -", id="the log may begin later than its client"),
+    ],
+)
+def test_first_join_in_a_running_group_is_of_a_new_member(log: str, story: str) -> None:
+    parser = create_parser(choose_dialects("auto"), ClientInterpreter(stream="input.log"), "UTC")
+    logs = [order_by_time(parser, [(log.encode(), _ARRIVAL_AT)])]
+
+    assert _story(explain_rebalances(replay(logs, Tracker(StatusConfig())))) == [story]

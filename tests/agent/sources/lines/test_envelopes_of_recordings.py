@@ -44,7 +44,7 @@ ARRIVAL_AT = 1_796_000_000.0
 PODS = ("pay-7d9f8b6c5-abcde", "pay-7d9f8b6c5-fghij")
 Row = tuple[datetime, int, str]
 """Time, replica and text."""
-Events = list[tuple[str, int | None, float]]
+Events = list[tuple[str, int | None, tuple[str, ...], float]]
 
 
 def iso(at: datetime, zone: str = "Z") -> str:
@@ -264,10 +264,11 @@ def summarise(text: str, path: Path) -> list[Events]:
     """Return the signals of each stream and client."""
     found: dict[tuple[str, str], Events] = {}
     for origin, signal in replay(text, path):
-        if signal.kind is not SignalKind.SEEN:
+        if signal.kind is not SignalKind.SEEN or signal.assigned is not None:
             code = None if signal.status is None else int(signal.status)
             events = found.setdefault((origin, signal.member.client_id), [])
-            events.append((signal.kind.value, code, round(signal.at, 2)))
+            read = tuple(sorted(signal.assigned or ()))
+            events.append((signal.kind.value, code, read, round(signal.at, 2)))
     return sorted(found.values())
 
 
@@ -294,7 +295,9 @@ def test_recording_in_an_envelope_shows_what_it_shows_bare(
 
 APPENDED = (
     ", tenant acme", "; tenant acme", " 4bf92f3577b34da6", ", traceId=4bf9", " {}", " []",
-    " {traceId=4bf9, spanId=00f0}", " (Logger:123)", " o.a.k.c.c.internals.ConsumerCoordinator",
+    " {traceId=4bf9, spanId=00f0}", " (Logger:123)", " (o.a.k.c.c.i.ConsumerCoordinator)",
+    " (com.acme.shaded.org.apache.kafka.clients.Metadata)",
+    " o.a.k.c.c.internals.ConsumerCoordinator",
     " at org.apache.kafka.Some.method(Some.java:12)", " - main",
 )  # fmt: skip
 """Text that layouts write behind each message: diagnostic context, traces, classes."""
