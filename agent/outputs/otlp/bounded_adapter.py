@@ -1,5 +1,6 @@
 """A transport of requests with limits on each response, in bytes and in time."""
 
+from collections.abc import Callable
 from typing import Any
 
 from requests import PreparedRequest, Response
@@ -40,13 +41,18 @@ class BoundedAdapter(HTTPAdapter):
     fault = ""
     """The last response's status or error, if it was no success."""
 
+    def __init__(self, note_success: Callable[[bytes], None]) -> None:
+        """``note_success`` gets the beginning of each response that is a success."""
+        super().__init__()
+        self._note_success = note_success
+
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         """Use connections with deadlines."""
         super().init_poolmanager(*args, **options)
         self.poolmanager.pool_classes_by_scheme = {"http": _ReceiverPool, "https": _ReceiverTlsPool}
 
     def send(self, request: PreparedRequest, **options: Any) -> Response:  # type: ignore[override]
-        """Return the response; only its status matters, so a part of its text is enough.
+        """Return the response; its status matters, so a part of its text is enough.
 
         Raises:
             RequestException: there is none, or it is a redirection. The SDK follows none, and takes
@@ -69,6 +75,8 @@ class BoundedAdapter(HTTPAdapter):
         if len(body) == RESPONSE_BYTES_MAX:
             response.raw.close()
         response._content, response._content_consumed = body, True  # noqa: SLF001 - no public way
+        if response.ok:
+            self._note_success(body)
         return response
 
 

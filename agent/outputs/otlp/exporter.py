@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 
 from opentelemetry.sdk.resources import Resource
@@ -17,6 +18,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 from agent.config.otlp import OtlpConfig
 from agent.errors import ConfigError, OutputError
+from agent.outputs.otlp.partial_success import Rejected
 from agent.outputs.otlp.senders import OtlpSender
 from agent.outputs.otlp.spans import spans
 from agent.processes.daemon_thread import call_in_daemon
@@ -31,6 +33,28 @@ MAX_EPISODES = 1_000
 _SPANS_AT_ONCE = 500
 _LAST_EXPORT_S = 5.0
 """Limit of the export at the agent's end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """An export that was not accepted, or only a part of it."""
+
+    event: str
+    text: str
+    rejected: int = 0
+    level: int = logging.ERROR
+    bug: Exception | None = None
+    is_partial: bool = False
+
+
+def _partial_success(rejected: Rejected) -> _Problem | None:
+    if rejected.items:
+        event, reason = "otlp_export_rejected", rejected.reason
+        return _Problem(event, reason, rejected=rejected.items, is_partial=True)
+    if rejected.reason:
+        event, level = "otlp_receiver_warning", logging.WARNING
+        return _Problem(event, rejected.reason, level=level, is_partial=True)
+    return None
 
 
 class OtlpOutput:
@@ -56,7 +80,7 @@ class OtlpOutput:
         self._sender: OtlpSender | None = OtlpSender(config)
         self._queue = deque[ExplainedRebalance](maxlen=MAX_EPISODES)
         self._sent = self._dropped = self._errors = 0
-        self._fault = ""
+        self._reported = set[str]()
         self._lock = threading.Lock()
 
     @property
@@ -90,34 +114,57 @@ class OtlpOutput:
 
     async def export(self) -> None:
         """Send everything; count failures, and log each change of state once."""
-        expose, episodes = self._read(), list(self._queue)
+        expose = self._read()
+        problems = [await self._attempt(lambda: self._send_metrics(expose))]
+        if self._queue:
+            problems.append(await self._export_episodes())
+        self._report([each for each in problems if each is not None])
+
+    async def _export_episodes(self) -> "_Problem | None":
+        """Send the rebalances that wait; those of an export that fails or is cancelled are kept."""
+        unsent = list(self._queue)
         self._queue.clear()
         try:
-            await call_in_daemon(lambda: self._send_metrics(expose), self.name)
-            await call_in_daemon(lambda: self._send_episodes(episodes), self.name)
-        except (OutputError, ConfigError) as error:
-            self._requeue(episodes)
-            self._record_failure(str(error))
-        except Exception as error:  # noqa: BLE001 - a bug here is logged, and ends nothing else
-            self._record_failure(repr(error), is_bug=True)
-        else:
-            self._sent += len(episodes)
-            if self._fault:
-                log.info("otlp_export_restored")
-            self._fault = ""
+            problem = await self._attempt(lambda: self._send_episodes(unsent))
+            if problem is None or problem.is_partial:
+                # of the rebalances of the rejected spans no more is known
+                lost = min(0 if problem is None else problem.rejected, len(unsent))
+                self._dropped += lost
+                self._sent += len(unsent) - lost
+                unsent = []
+        finally:
+            self._requeue(unsent)
+        return problem
 
     def _requeue(self, episodes: list[ExplainedRebalance]) -> None:
         newer = [*episodes, *self._queue]
         self._dropped += max(0, len(newer) - MAX_EPISODES)
         self._queue = deque(newer, MAX_EPISODES)
 
-    def _record_failure(self, fault: str, *, is_bug: bool = False) -> None:
-        self._errors += 1
-        if not self._fault:
-            keys = {"endpoint": self._config.endpoint, "error": fault}
-            log.error("otlp_export_failed", extra=keys, exc_info=is_bug)
-        self._fault = fault
+    async def _attempt(self, send: Callable[[], Rejected]) -> "_Problem | None":
+        try:
+            rejected = await call_in_daemon(send, self.name)
+        except (OutputError, ConfigError) as error:
+            problem = _Problem("otlp_export_failed", str(error))
+        except Exception as error:  # noqa: BLE001 - a bug here is logged, and ends nothing else
+            problem = _Problem("otlp_export_failed", repr(error), bug=error)
+        else:
+            return _partial_success(rejected)
         self._close()  # the next one reads certificates and headers again
+        return problem
+
+    def _report(self, problems: list["_Problem"]) -> None:
+        """Count an export with a problem once, and log what it has that the last one had not."""
+        self._errors += any(each.level == logging.ERROR for each in problems)
+        for each in problems:
+            if each.event not in self._reported:
+                self._reported.add(each.event)
+                keys: dict[str, object] = {"endpoint": self._config.endpoint, "error": each.text}
+                keys |= {"rejected": each.rejected} if each.rejected else {}
+                log.log(each.level, each.event, extra=keys, exc_info=each.bug)
+        if self._reported and not problems:
+            log.info("otlp_export_restored")
+        self._reported = {each.event for each in problems}
 
     def _close(self) -> None:
         sender, self._sender = self._sender, None
@@ -128,18 +175,20 @@ class OtlpOutput:
         self._sender = self._sender or OtlpSender(self._config)
         return self._sender
 
-    def _send_metrics(self, expose: Callable[[], tuple[float, Exposition]]) -> None:
+    def _send_metrics(self, expose: Callable[[], tuple[float, Exposition]]) -> Rejected:
         at, exposition = expose()
         state_sets = self._config.state_sets
         data = metrics_data(exposition, self._resource, at, self._max_series, state_sets=state_sets)
         with self._lock:  # an abandoned request may still be on its way
-            self._connect().send(data)
+            return self._connect().send(data)
 
-    def _send_episodes(self, episodes: list[ExplainedRebalance]) -> None:
+    def _send_episodes(self, episodes: list[ExplainedRebalance]) -> Rejected:
         found = (span for each in episodes for span in spans(each, self._resource))
+        rejected = Rejected()
         for some in _batches(found):
             with self._lock:
-                self._connect().send_spans(some)
+                rejected += self._connect().send_spans(some)
+        return rejected
 
 
 def _batches(found: Iterator[ReadableSpan]) -> Iterator[list[ReadableSpan]]:

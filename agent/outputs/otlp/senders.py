@@ -3,7 +3,9 @@
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+from google.protobuf.message import DecodeError
 from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, MetricsData
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -11,6 +13,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from agent.config.otlp import OtlpConfig, OtlpProtocol
 from agent.config.yaml_loader import read_yaml
 from agent.errors import ConfigError, OutputError
+from agent.outputs.otlp.partial_success import Rejected, RejectionCounter
 from agent.small_files import check_certificates
 
 MAX_POINTS = 2_000
@@ -19,6 +22,7 @@ MAX_POINTS = 2_000
 
 _Exporters = tuple[MetricExporter, SpanExporter, Callable[[], str]]
 """With the last response's fault, as far as it is known."""
+_T = TypeVar("_T")
 
 
 class OtlpSender:
@@ -35,30 +39,39 @@ class OtlpSender:
         if config.ca_file is not None:
             _check_readable(config.ca_file)
         make = _http if config.protocol is OtlpProtocol.HTTP else _grpc
-        self._metrics, self._spans, self._fault = make(config, headers)
+        self._rejections = RejectionCounter(MAX_POINTS)
+        self._metrics, self._spans, self._fault = make(config, headers, self._rejections)
         self._last_log = _LastLogMessage()
 
-    def send(self, data: MetricsData) -> None:
-        """Send all metrics.
+    def send(self, data: MetricsData) -> Rejected:
+        """Send all metrics; return the points that the receiver rejected.
 
         Raises:
-            OutputError: the receiver did not accept them all.
+            OutputError: a request was not accepted.
 
         """
-        with self._last_log:
-            if self._metrics.export(data) is not MetricExportResult.SUCCESS:
-                raise OutputError(self._reason or "metrics were refused")
+        if self._call(self._metrics.export, data) is not MetricExportResult.SUCCESS:
+            raise OutputError(self._reason or "metrics were refused")
+        return self._rejections.take()
 
-    def send_spans(self, spans: Sequence[ReadableSpan]) -> None:
-        """Send spans.
+    def send_spans(self, spans: Sequence[ReadableSpan]) -> Rejected:
+        """Send spans; return those that the receiver rejected.
 
         Raises:
-            OutputError: the receiver did not accept them.
+            OutputError: the request was not accepted.
 
         """
-        with self._last_log:
-            if self._spans.export(spans) is not SpanExportResult.SUCCESS:
-                raise OutputError(self._reason or "spans were refused")
+        if self._call(self._spans.export, spans) is not SpanExportResult.SUCCESS:
+            raise OutputError(self._reason or "spans were refused")
+        return self._rejections.take()
+
+    def _call(self, export: Callable[[_T], object], data: _T) -> object:
+        self._rejections.take()  # of an export that failed in between
+        try:
+            with self._last_log:
+                return export(data)
+        except DecodeError as error:  # of the delay that a refusal by gRPC names
+            raise OutputError(f"malformed response: {error}") from error
 
     @property
     def _reason(self) -> str:
@@ -113,7 +126,7 @@ def _check_readable(path: Path) -> None:
         raise ConfigError(f"otlp.ca_file: {path}: {error.strerror}") from error
 
 
-def _http(config: OtlpConfig, headers: dict[str, str]) -> _Exporters:
+def _http(config: OtlpConfig, headers: dict[str, str], rejections: RejectionCounter) -> _Exporters:
     import requests  # noqa: PLC0415 - only if configured
     from opentelemetry.exporter.otlp.proto.http import Compression  # noqa: PLC0415
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import (  # noqa: PLC0415
@@ -129,7 +142,7 @@ def _http(config: OtlpConfig, headers: dict[str, str]) -> _Exporters:
     ca_file = None if config.ca_file is None else str(config.ca_file)
     session = requests.Session()
     session.trust_env = ca_file is None  # REQUESTS_CA_BUNDLE would override it
-    adapter = BoundedAdapter()
+    adapter = BoundedAdapter(rejections.add)
     for scheme in ("http://", "https://"):
         session.mount(scheme, adapter)
     metrics = OTLPMetricExporter(
@@ -152,7 +165,7 @@ def _http(config: OtlpConfig, headers: dict[str, str]) -> _Exporters:
     return metrics, spans, lambda: adapter.fault
 
 
-def _grpc(config: OtlpConfig, headers: dict[str, str]) -> _Exporters:
+def _grpc(config: OtlpConfig, headers: dict[str, str], rejections: RejectionCounter) -> _Exporters:
     from grpc import Compression, ssl_channel_credentials  # noqa: PLC0415 - only if configured
     from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import (  # noqa: PLC0415
         OTLPMetricExporter,
@@ -178,4 +191,6 @@ def _grpc(config: OtlpConfig, headers: dict[str, str]) -> _Exporters:
         timeout=config.timeout_s,
         compression=Compression.Gzip,
     )
+    rejections.count_calls(metrics)
+    rejections.count_calls(spans)
     return metrics, spans, str

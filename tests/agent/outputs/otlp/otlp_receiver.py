@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsPartialSuccess,
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,
 )
@@ -19,6 +20,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import (
     add_MetricsServiceServicer_to_server,
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
@@ -44,7 +46,12 @@ class Received:
         self.resource: dict[str, str] = {}
         self.headers: list[dict[str, str]] = []
         self.arrived = threading.Event()
-        self.refuses = False
+        self.refuses: tuple[type, ...] = ()
+        """Kinds of requests that are refused."""
+        self.rejected = (0, "")
+        """Points or spans of each request that are not taken, and why."""
+        self.retry_info = b""
+        """With each refusal, by gRPC."""
         self.open = threading.Event()
         """While it is not set, the receiver answers nothing."""
         self.open.set()
@@ -53,7 +60,7 @@ class Received:
         """Keep a request; False: it is refused."""
         self.arrived.set()
         self.open.wait(30)
-        if self.refuses:
+        if isinstance(request, self.refuses):
             return False
         self.headers.append(headers)
         if isinstance(request, ExportMetricsServiceRequest):
@@ -66,6 +73,15 @@ class Received:
                 for scope_spans in resource.scope_spans:
                     self.spans += scope_spans.spans
         return True
+
+    def response(self, request: Any) -> Any:
+        """Return the response to a request that was taken."""
+        rejected, why = self.rejected
+        if isinstance(request, ExportMetricsServiceRequest):
+            points = ExportMetricsPartialSuccess(rejected_data_points=rejected, error_message=why)
+            return ExportMetricsServiceResponse(partial_success=points)
+        spans = ExportTracePartialSuccess(rejected_spans=rejected, error_message=why)
+        return ExportTraceServiceResponse(partial_success=spans)
 
     def metric(self, name: str) -> Metric:
         """Return the newest of a name."""
@@ -92,9 +108,13 @@ def _handler(received: Received) -> type[BaseHTTPRequestHandler]:
             request = messages[self.path]()
             request.ParseFromString(gzip.decompress(body))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            self.send_response(200 if received.take(request, headers) else 400)
-            self.send_header("content-length", "0")
+            is_taken = received.take(request, headers)
+            response = received.response(request).SerializeToString() if is_taken else b""
+            self.send_response(200 if is_taken else 400)
+            self.send_header("content-type", "application/x-protobuf")
+            self.send_header("content-length", str(len(response)))
             self.end_headers()
+            self.wfile.write(response)
 
         def log_message(self, *_: object) -> None:
             """Be silent."""
@@ -125,8 +145,7 @@ class _Metrics(MetricsServiceServicer):
         self._received = received
 
     def Export(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's own
-        _answer(self._received, request, context)
-        return ExportMetricsServiceResponse()
+        return _answer(self._received, request, context)
 
 
 class _Traces(TraceServiceServicer):
@@ -134,13 +153,14 @@ class _Traces(TraceServiceServicer):
         self._received = received
 
     def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
-        _answer(self._received, request, context)
-        return ExportTraceServiceResponse()
+        return _answer(self._received, request, context)
 
 
-def _answer(received: Received, request: Any, context: Any) -> None:
+def _answer(received: Received, request: Any, context: Any) -> Any:
     if not received.take(request, dict(context.invocation_metadata())):
+        context.set_trailing_metadata([("google.rpc.retryinfo-bin", received.retry_info)])
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, "refused")
+    return received.response(request)
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import trustme
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from agent.config.otlp import OtlpConfig, OtlpProtocol
@@ -28,6 +30,9 @@ WAYS = {OtlpProtocol.HTTP: by_http, OtlpProtocol.GRPC: by_grpc}
 TOLD = episodes(
     left(100.0, A, "closed"), *round_of(2, 101.0, B, C), left(200.0, B), *round_of(3, 201.0, C)
 )
+
+
+EVERYTHING = (ExportMetricsServiceRequest, ExportTraceServiceRequest)
 
 
 class Bench:
@@ -113,22 +118,144 @@ def test_a_receiver_that_refuses_is_told_once_and_gets_everything_later(
 ) -> None:
     export = bench.export()
     export.enqueue(TOLD)
-    bench.received.refuses = True
+    bench.received.refuses = EVERYTHING
     with caplog.at_level(logging.INFO):
         asyncio.run(export.export())
         asyncio.run(export.export())
         refused = export.stats
-        bench.received.refuses = False
+        bench.received.refuses = ()
         asyncio.run(export.export())
 
     assert (refused.written, refused.buffered, refused.errors) == (0, 2, 2)
     assert (export.stats.written, export.stats.buffered) == (2, 0)
-    told_of = [each for each in caplog.records if each.name == "agent.outputs.otlp.exporter"]
+    told_of = own_records(caplog)
     assert [each.getMessage() for each in told_of] == [
         "otlp_export_failed",
         "otlp_export_restored",
     ]
     assert "refused" in told_of[0].error or "400" in told_of[0].error  # type: ignore[attr-defined]
+
+
+def test_a_part_that_a_receiver_rejects_is_counted_and_warned_of_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The SDK does not read the response of a success: all counted as sent."""
+    export = bench.export()
+    bench.received.rejected = (1, "too \x1b[2J old" + "x" * 10_000)
+    with caplog.at_level(logging.INFO):
+        for _ in range(2):
+            export.enqueue(TOLD)
+            asyncio.run(export.export())
+        rejected = export.stats
+        bench.received.rejected = (0, "")
+        asyncio.run(export.export())
+
+    # a rejected span is one of one rebalance; what was rejected must not be sent again
+    assert (rejected.written, rejected.dropped, rejected.buffered) == (2, 2, 0)
+    assert (rejected.errors, export.stats.errors) == (2, 2)
+    first, last = own_records(caplog)
+    assert (first.getMessage(), first.levelname) == ("otlp_export_rejected", "ERROR")
+    assert vars(first)["rejected"] == 1
+    assert vars(first)["error"].startswith("too \\x1b[2J old")
+    assert len(vars(first)["error"]) < 1_000
+    assert last.getMessage() == "otlp_export_restored"
+
+
+@pytest.mark.parametrize("rejected", [-5, 1 << 62])
+def test_a_count_that_cannot_be_is_bounded(bench: Bench, rejected: int) -> None:
+    export = bench.export()
+    bench.received.rejected = (rejected, "")
+    export.enqueue(TOLD)
+    asyncio.run(export.export())
+    assert export.stats.dropped == (2 if rejected > 0 else 0)
+    assert export.stats.written == (0 if rejected > 0 else 2)
+
+
+def test_a_receivers_advice_is_logged_once_and_no_error(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The protocol's servers may warn in a response to a request of which they took all."""
+    export = bench.export()
+    bench.received.rejected = (0, "this endpoint ends in May")
+    export.enqueue(TOLD)
+    with caplog.at_level(logging.INFO):
+        asyncio.run(export.export())
+        asyncio.run(export.export())
+
+    assert (export.stats.written, export.stats.errors) == (2, 0)
+    (told_of,) = own_records(caplog)
+    assert (told_of.getMessage(), told_of.levelname) == ("otlp_receiver_warning", "WARNING")
+
+
+def test_a_receiver_that_takes_no_metrics_gets_rebalances(bench: Bench) -> None:
+    """Such as one of traces only."""
+    export = bench.export()
+    bench.received.refuses = EVERYTHING[:1]
+    export.enqueue(TOLD)
+    asyncio.run(export.export())
+
+    assert (export.stats.written, export.stats.buffered, export.stats.errors) == (2, 0, 1)
+    assert bench.received.spans
+
+
+def test_rebalances_of_an_export_that_is_cancelled_are_kept(bench: Bench) -> None:
+    """The export at the agent's end sends them."""
+    bench.received.open.clear()
+    export = bench.export(timeout_s=60.0)
+    export.enqueue(TOLD)
+
+    async def play() -> None:
+        exporting = asyncio.create_task(export.export())
+        await asyncio.to_thread(bench.received.arrived.wait)
+        exporting.cancel()
+        await asyncio.gather(exporting, return_exceptions=True)
+
+    asyncio.run(play())
+    bench.received.open.set()
+    assert export.stats.buffered == len(TOLD)
+
+
+def test_a_malformed_delay_of_a_refusal_is_no_bug(caplog: pytest.LogCaptureFixture) -> None:
+    found = Bench(OtlpProtocol.GRPC)
+    found.received.refuses, found.received.retry_info = EVERYTHING, b"\xff\xff"
+    export = found.export()
+    export.enqueue(TOLD)
+    asyncio.run(export.export())
+    found.close()
+
+    assert (export.stats.errors, export.stats.buffered) == (1, 2)
+    assert [each.exc_info for each in own_records(caplog)] == [None]
+
+
+@pytest.mark.parametrize("body", [b"\xff" * 99, b"\x0a\xff\xff\xff\xff\x0f", b"{}", b"<html>"])
+def test_a_response_of_another_kind_is_a_success(body: bytes) -> None:
+    """Its status counts."""
+
+    class Odd(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Odd) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        export = made(OtlpConfig(endpoint=f"http://127.0.0.1:{server.server_port}", traces=True))
+        export.enqueue(TOLD)
+
+        asyncio.run(export.export())
+        server.shutdown()
+        serving.join()
+
+    assert (export.stats.errors, export.stats.written) == (0, 2)
+
+
+def own_records(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [each for each in caplog.records if each.name == "agent.outputs.otlp.exporter"]
 
 
 def test_nobody_there_is_an_error_that_ends_nothing() -> None:
@@ -214,7 +341,7 @@ def test_redirection_is_an_error_and_gets_no_secret(
         server.shutdown()
         serving.join()
 
-    assert paths == ["/v1/metrics"]
+    assert paths == ["/v1/metrics", "/v1/traces"]
     assert (export.stats.errors, export.stats.written, export.stats.buffered) == (1, 0, 2)
     told_of = [each for each in caplog.records if each.getMessage() == "otlp_export_failed"]
     error = told_of[0].error  # type: ignore[attr-defined]
