@@ -62,8 +62,8 @@ def make_folder(folder: Path) -> None:
 
     """
     if not folder.is_dir():
-        if folder.exists():
-            raise NotADirectoryError(errno.ENOTDIR, f"{str(folder)!r} is a file, wanted a folder")
+        if _is_there(folder):
+            raise NotADirectoryError(errno.ENOTDIR, _other_than_folder(folder))
         make_folder(folder.parent)
         folder.mkdir(mode=_OWNER_ENTERS, exist_ok=True)
 
@@ -72,12 +72,25 @@ def check_folder(folder: Path, purpose: str) -> None:
     """Check that a folder exists or could be created, without creating it.
 
     Raises:
-        OutputError: it, or one above it, is a file.
+        OutputError: it, or one above it, is a file or closed to this user.
 
     """
-    there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    if not there.is_dir():
-        raise OutputError(f"{purpose} {str(folder)!r}: {str(there)!r} is a file, wanted a folder")
+    try:
+        there = next(each for each in (folder, *folder.absolute().parents) if _is_there(each))
+        fault = "" if there.is_dir() else _other_than_folder(there)
+    except OSError as error:
+        fault = str(error.strerror)
+    if fault:
+        raise OutputError(f"{purpose} {str(folder)!r}: {fault}")
+
+
+def _is_there(path: Path) -> bool:
+    return path.is_symlink() or path.exists()
+
+
+def _other_than_folder(path: Path) -> str:
+    found = "a file" if path.exists() else "a link to nothing"
+    return f"{str(path)!r} is {found}, wanted a folder"
 
 
 def is_other_than_file(path: Path) -> bool:

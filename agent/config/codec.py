@@ -158,6 +158,8 @@ def _scalar(hint: type, value: object, where: str) -> Any:
 
 
 def _path(value: str, where: str) -> Path:
+    if "\0" in value:  # which no file's name holds
+        raise _type_error(value, where, "a path")
     try:
         return Path(value).expanduser()
     except RuntimeError as error:  # of a user that is not known here

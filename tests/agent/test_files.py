@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import OutputError
-from agent.files import lock_folder, replace_file
+from agent.files import check_folder, lock_folder, replace_file
 
 
 @pytest.fixture(autouse=True)
@@ -77,3 +77,26 @@ def test_a_folder_that_is_there_keeps_its_rights(tmp_path: Path) -> None:
     os.close(lock_folder(folder, "spool", "is taken"))
 
     assert mode(folder) == 0o755
+
+
+def test_a_folder_that_cannot_be_there_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    check_folder(tmp_path / "new" / "newer", "state_dir")
+    for name, reason in (("x" * 300, "File name too long"), ("link/below", "'.*link' is a link")):
+        with pytest.raises(OutputError, match=reason) as checked:
+            check_folder(tmp_path / name, "state_dir")
+        with pytest.raises(OutputError, match=r"^state_dir '"):
+            lock_folder(tmp_path / name, "state_dir", "")
+        assert len(str(checked.value)) < 500
+
+
+def test_a_folder_that_this_user_may_not_enter_is_an_error(tmp_path: Path) -> None:
+    """Such as an agent's state, where somebody else checks its configuration."""
+    closed, before = tmp_path / "closed", os.geteuid()
+    closed.mkdir(mode=0)
+    os.seteuid(before or 65534)
+    try:
+        with pytest.raises(OutputError, match=r"^state_dir '.*Permission denied$"):
+            check_folder(closed / "below", "state_dir")
+    finally:
+        os.seteuid(before)

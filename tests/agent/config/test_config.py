@@ -250,6 +250,7 @@ def test_overrides_win_over_the_file(file: Path) -> None:
             "cluster.security.token_url: found a password in it",
         ),
         (LEAST + "web: {external_url: 'http://h/'}", "web.external_url: found a / at its end"),
+        (LEAST + 'state_dir: "/a\\0b"', "state_dir: found '/a\\x00b', wanted a path"),
         (LEAST + "web: {telemetry_path: m}", "web.telemetry_path: found 'm', wanted a path"),
         (LEAST + "web: {telemetry_path: /-/ready}", "web.telemetry_path: found '/-/ready', wa"),
         (LEAST + "apps: {a: b}", "apps.a: found 'b', wanted a list of groups, or"),
