@@ -12,6 +12,8 @@ from agent.kubernetes.manifests import inject as inject_into
 from agent.kubernetes.sidecar import IMAGE, read_sidecar
 
 _DEFAULT_LOGS = ("/var/log/app/*.log",)
+_MANIFESTS_MAX_CHARS = 16 << 20
+"""Ten times what etcd takes of one object, and minutes to parse."""
 _EPILOG = """\b
 Examples:
   rebalance-agent inject -f pod.yaml | kubectl apply -f -
@@ -113,6 +115,9 @@ def _variable(text: str) -> tuple[str, str]:
 
 def _read(manifest: TextIO) -> str:
     try:
-        return manifest.read()
+        text = manifest.read(_MANIFESTS_MAX_CHARS + 1)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{manifest.name}: is not UTF-8: {error}") from error
+    if len(text) > _MANIFESTS_MAX_CHARS:
+        raise ConfigError(f"{manifest.name}: is longer than 16 MiB, so it is no manifest")
+    return text

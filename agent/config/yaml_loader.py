@@ -48,7 +48,13 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _read_int(loader: _Loader, node: yaml.ScalarNode) -> int:
+def construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    """Return a whole number.
+
+    Raises:
+        yaml.MarkedYAMLError: it is longer than any sensible one.
+
+    """
     if len(node.value) > _NUMBER_CHARS:
         problem = f"a number of {len(node.value)} characters is not taken"
         raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
@@ -63,7 +69,7 @@ def _read_text(loader: _Loader, node: yaml.ScalarNode) -> str:
     return str(loader.construct_yaml_str(node))
 
 
-_Loader.add_constructor("tag:yaml.org,2002:int", _read_int)
+_Loader.add_constructor("tag:yaml.org,2002:int", construct_int)
 _Loader.add_constructor("tag:yaml.org,2002:str", _read_text)
 
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import yaml
 
+from agent.config.yaml_loader import construct_int
 from agent.errors import ConfigError
 from agent.kubernetes.sidecar import ANNOTATION, LABEL, NAME, Folder, Sidecar
 
@@ -25,6 +26,22 @@ _POD_AT = {
 """The path of each kind's pod template."""
 
 Mapping = dict[str, Any]
+_TEXT = "tag:yaml.org,2002:str"
+_TEXT_TAGS = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"}
+_NUMBER_TAGS = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+
+
+class _ManifestLoader(yaml.SafeLoader):
+    """Reads times and numbers in base 60 as text, as Kubernetes does: `8080:22` is no number."""
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
+        tag: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        is_plain = kind is yaml.ScalarNode and implicit[0]
+        is_text = tag in _TEXT_TAGS or (tag in _NUMBER_TAGS and ":" in value)
+        return _TEXT if is_plain and is_text else tag
+
+
+_ManifestLoader.add_constructor("tag:yaml.org,2002:int", construct_int)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -33,12 +50,14 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     style = "|" if "\n" in value else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+    return dumper.represent_scalar(_TEXT, value, style=style)
 
 
 _Dumper.add_representer(str, _text)
 
 
+_FAULTS = (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError)
+"""SafeLoader's constructors fail in many ways where a tag does not fit its value."""
 OnNote = Callable[[str], None]
 """Takes a note on a pod for the user."""
 
@@ -82,8 +101,8 @@ def inject(
 
 def _documents(text: str, where: str) -> list[Any]:
     try:
-        return list(yaml.safe_load_all(text))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return list(yaml.load_all(text, _ManifestLoader))
+    except _FAULTS as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
         raise ConfigError(f"{where}: {place}{problem or 'no YAML'}") from error

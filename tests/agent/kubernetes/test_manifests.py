@@ -246,6 +246,11 @@ def test_a_plain_container_is_for_older_clusters() -> None:
         ),
         ("kind: Pod\nspec: {containers: [1]}", "<stdin>: Pod: containers[0]: wanted a mapping"),
         ("kind: Pod\nspec: []", "<stdin>: Pod: spec: found list, wanted a mapping"),
+        *(
+            (f"kind: Pod\na: {value}", "<stdin>: ")
+            for value in ("!!timestamp x", "!!int ''", "!!float _", "!!bool x", "!new x")
+        ),
+        (f"kind: Pod\na: 0x{'f' * 9_000}", "<stdin>: line 2, column 4: a number of 9002 char"),
     ],
 )
 def test_what_is_no_manifest_is_told(manifest: str, said: str) -> None:
@@ -273,6 +278,21 @@ def test_wrong_usage_is_told(tmp_path: Path) -> None:
     assert (both.exit_code, variable.exit_code) == (2, 2)
     assert "--logs and --config.file: give one of them" in both.stderr
     assert "found 'A', wanted NAME=VALUE" in variable.stderr
+
+
+@pytest.mark.parametrize("text", ["8080:22", "2001-12-14 21:59:43.10", "2026-02-30", "=", "1:0.5"])
+def test_text_that_only_python_takes_for_a_number_or_a_time_stays(text: str) -> None:
+    """Kubernetes reads it as text; `8080:22` was written as 484822."""
+    pod = POD.replace("image: payments", f"image: payments, args: [{text}]")
+
+    assert injected(manifest=pod)["spec"]["containers"][0]["args"] == [text]
+
+
+def test_a_file_without_end_is_refused() -> None:
+    done = CliRunner().invoke(main, ["inject", "-f", "/dev/zero"])
+
+    assert done.exit_code == 2
+    assert done.stderr.startswith("Error: /dev/zero: is longer than 16 MiB")
 
 
 def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
