@@ -34,13 +34,16 @@ _STAMP = r"(?=\[?(?:19|20)\d\d[-/]\d\d[-/]\d\d[T ]\d\d:|\[\d\d:\d\d:\d\d|\{\"|" 
 _PART = r" {2,4}(?:'?[\w.@-]{1,64}'?: |[}\]])|\{\s*$"
 """A line of an object that Node prints, or of a record of pino-pretty."""
 _THREAD = r"(?![\w.-]{0,64}(?:[Tt]hread|main\b|[Ww]orker|[Pp]ool|[Ee]xecutor|exec-\d))"
+_POD_OF_SET = r"[a-z\d][a-z\d.-]{1,230}-[a-z\d]{8,10}-[a-z\d]{5}"
 _AHEAD = (
     _STAMP[:-1] + r"|\d\d[-/.]\d\d[-/.](?:\d\d){1,2},? \d\d?:\d\d:\d\d"
     r"|[A-Z][a-z]{2} \d\d?, \d{4} \d|\d\d?[ -][A-Z][a-z]{2}[ -]\d{4} \d\d:|[IWEF]\d{4} \d\d:"
-    r"|[A-Z], \[\d{4}-|(?:time|ts)=|(?:INFO|WARNING|SEVERE|FINE): )"
+    r"|[A-Z], \[\d{4}-|(?:time|ts)=|(?:INFO|WARNING|SEVERE|FINE): "
+    rf"|\[pod/|<\d{{1,3}}>|{_MONTH_DAY} (?:[\w.-]{{1,253}} )?[\w./-]{{1,128}}(?:\[\d{{1,10}}\])?: "
+    rf"|{_POD_OF_SET} [a-z\d-]{{1,63}} |[a-z][\w.@-]{{0,127}}\d\s{{0,32}} \| )"
 )
-"""Text behind a program's name: a time in one of the layouts, or the second line of
-java.util.logging."""
+"""Text behind a program's name: a time in one of the layouts, the second line of java.util.logging,
+or another name of kubectl, syslog, stern or compose."""
 _PROGRAM = (
     rf"(?!{_LEVEL}\W|(?:main|base|consumer|coordinator|subscription)\W|[\w-]{{0,64}}(?:_|[a-z][A-Z]))"
     r"(?![\w@/:-]{0,64}(?:[Tt]hread|[Hh]eartbeat|[Pp]ool|[Ee]xecutor|exec-\d|[Ww]orker-?\d))"
@@ -63,7 +66,6 @@ _CONTAINER_LOG = (
     r"(?P<container>[a-z\d-]{1,255})-[\da-f]{64}\.log"
 )
 """A tag of Fluentd and Fluent Bit: the path of a container's log on its node."""
-_POD_OF_SET = r"[a-z\d][a-z\d.-]{1,230}-[a-z\d]{8,10}-[a-z\d]{5}"
 _LOG_FILE = (
     r"(?:[A-Za-z]:(?=\\))?[\w./\\-]{1,255}\.(?:log|out|txt|err|json)"
     r"(?:\.\d{4}-\d\d-\d\d|[.-]\d{8}|\.\d{1,4}){0,2}(?:\.(?:gz|bz2|xz|zst))?"

@@ -73,6 +73,7 @@ _AFTER_OBJECT = " \t]},;."
 sentence."""
 _BAR = " | "
 """Behind a name of compose."""
+_DIGIT, _NAME_CHARS = re.compile(r"\d"), 96
 _QUOTED_LINE = re.compile(
     r"""(?:^|\s)(?:message|msg|log|entry)=("(?:[^"\\\n]|\\.)*"(?=\s|$))""", re.ASCII
 )
@@ -246,14 +247,19 @@ class Unwrapper:
         ]
 
     def _read_named(self, entry: LogEntry, arrival_at: float) -> list[LogEntry]:
-        """Return the entries of a store's text that begins with a name by Docker Compose."""
-        name = _match_name(entry.text) if _BAR in entry.text else None
+        """Return the entries of a text in an envelope, which may begin with a name of its own.
+
+        A collector reads the files of syslog, and a container prints the lines of several programs.
+        """
+        name = _match_name(entry.text)
         if name is None:
             outer = CollectorPrefix(entry.origin, entry.host, entry.pid, "", 0)
             return self._unwrap_objects(entry.text, outer, entry.at, arrival_at) or [entry]
         origin = "/".join(filter(None, (entry.origin, name.origin)))
-        prefix = CollectorPrefix(origin, name.host, entry.pid, name.time, 0)
-        inner = self._unwrap(entry.text[name.end :], prefix, arrival_at, 1)
+        prefix = name._replace(
+            origin=origin, host=name.host or entry.host, pid=name.pid or entry.pid
+        )
+        inner = self._unwrap(entry.text[name.end : name.stop], prefix, arrival_at, 1)
         return [replace(each, at=entry.at) if each.at is None else each for each in inner]
 
     def _entry(
@@ -296,7 +302,8 @@ class Unwrapper:
             entries = self._unwrap_objects(text, prefix, at, arrival_at)
         else:
             entries = self._entries(found, prefix, at, arrival_at)
-        return entries or [LogEntry(text, at, None, prefix.origin, prefix.host, prefix.pid)]
+        plain = LogEntry(text, at, None, prefix.origin, prefix.host, prefix.pid)
+        return entries or self._read_named(plain, arrival_at)
 
     def find_time(self, found: Mapping[str, Any], arrival_at: float) -> float | None:
         """Return the time (Unix seconds) of an object with an entry's fields; None without one."""
@@ -375,10 +382,14 @@ def _add_day(time: str, found: Mapping[str, Any]) -> str:
 
 
 def _match_name(text: str) -> CollectorPrefix | None:
-    """Return the name that compose writes before the text of a store's entry, if it does."""
+    """Return the name of a stream before the text of a store's entry, if there is one.
+
+    A number is in each of them, apart from compose's: a time, a process, a suffix of a pod.
+    """
+    if (_BAR not in text and _DIGIT.search(text, 0, _NAME_CHARS) is None) or is_bare(text):
+        return None
     found = match_prefix(text)
-    is_name = found is not None and text[: found.end].rstrip().endswith(_BAR.strip())
-    return found if is_name else None
+    return found if found is not None and (found.origin or found.pid) else None
 
 
 def _trim(text: str) -> str:

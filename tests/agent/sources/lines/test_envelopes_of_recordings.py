@@ -206,11 +206,38 @@ OBJECTS: dict[str, Callable[[datetime, int, str], dict[str, object]]] = {
         "attributes": {"timestamp": iso(at), "message": t, "tags": [f"pod_name:{PODS[n]}"]}
     },
 }
+OF_ONE_HOST: dict[str, Callable[[datetime, str], str]] = {
+    "Filebeat": lambda at, t: json.dumps(
+        {"@timestamp": iso(at), "host": {"name": "n1"}, "message": t}
+    ),
+    "Splunk": lambda at, t: json.dumps({"result": {"_time": iso(at), "_raw": t, "host": "n1"}}),
+    "Loki": lambda at, t: json.dumps(
+        {"labels": {"job": "syslog", "host": "n1"}, "line": t, "timestamp": iso(at)}
+    ),
+    "an instance's stream": lambda at, t: json.dumps(
+        {"logStreamName": "i-0123456789", "timestamp": us(at) // 1000, "message": t}
+    ),
+    "CRI": lambda at, t: f"{iso(at)} stdout F {t}",
+    "rows of one host": lambda at, t: f"{iso(at)},n1,{t}",
+}
+"""Collectors that read the lines of both replicas from one file."""
+NAMED = (
+    "RFC 3164", "RFC 5424", "journalctl -o short-iso", "kubectl --prefix", "stern", "compose",
+    "Heroku",
+)  # fmt: skip
+"""Lines that name their stream within those."""
 ENVELOPES: dict[str, Callable[[datetime, int, str], str]] = {
     **TEXTS,
     **{
         name: lambda at, n, t, form=form: json.dumps(form(at, n, t))  # type: ignore[misc]
         for name, form in OBJECTS.items()
+    },
+    **{
+        f"{collector} around {name}": lambda at, n, t, around=around, form=TEXTS[name]: around(  # type: ignore[misc]
+            at, form(at, n, t)
+        )
+        for collector, around in OF_ONE_HOST.items()
+        for name in NAMED
     },
     "compose around ECS": lambda at, n, t: f"pay-{n}  | {json.dumps(OBJECTS['ECS'](at, n, t))}",
     "kubectl --prefix around CRI": lambda at, n, t: f"[pod/{PODS[n]}/app] {iso(at)} stdout F {t}",
