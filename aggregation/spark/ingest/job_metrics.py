@@ -92,10 +92,12 @@ def write_metrics(metrics: JobMetrics, path: Path) -> None:
     """Write the metrics for node_exporter's textfile collector.
 
     Raises:
-        SparkSetupError: the file cannot be written.
+        SparkSetupError: the file cannot be written, or is a device, a pipe or a folder.
 
     """
     try:
+        if path.exists() and not path.is_file():
+            raise SparkSetupError(f"{str(path)!r} is no file that can be replaced")
         write_to_textfile(str(path), metrics.registry())
     except OSError as error:
         raise SparkSetupError(f"cannot write {str(path)!r}: {error.strerror}") from error

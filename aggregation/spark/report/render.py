@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -49,8 +50,13 @@ def check_output(output: Path) -> None:
         SparkSetupError: it cannot.
 
     """
-    place = next(place for place in (output, *output.absolute().parents) if place.exists())
-    if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
+    parents = (output, *output.absolute().parents)
+    try:
+        place = next(each for each in parents if each.is_symlink() or each.exists())
+        is_usable = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    except OSError:  # a name that is too long, or a folder that this user may not enter
+        place, is_usable = output, False
+    if not is_usable:
         raise SparkSetupError(
             f"cannot write the report to {str(output)!r}: "
             f"{str(place)!r} is no folder that can be written to"
@@ -58,24 +64,30 @@ def check_output(output: Path) -> None:
 
 
 def write_report(report: Report, output: Path, kind: Format = Format.HTML) -> Path:
-    """Write everything; return the page's path. Files of the same name are replaced.
+    """Write everything; return the page's path.
+
+    Files of the same name are replaced, once all are written: on a full disk they stay whole.
 
     Raises:
         SparkJobError: the folder cannot be written to.
 
     """
     name, write = _WRITERS[kind]
-    page, text = output / name, write(report)
+    text = write(report)
     try:
         output.mkdir(parents=True, exist_ok=True)
-        for table, schema in report.schemas.items():
-            _write_tables(report.tables[table], schema, output / table)
-        page.write_text(text, encoding="utf-8", errors="replace")
-        (output / MAIL).write_bytes(mail(report))
+        with TemporaryDirectory(prefix=".report-", dir=output) as folder:
+            new = Path(folder)
+            for table, schema in report.schemas.items():
+                _write_tables(report.tables[table], schema, new / table)
+            (new / name).write_text(text, encoding="utf-8", errors="replace")
+            (new / MAIL).write_bytes(mail(report))
+            for path in new.iterdir():
+                path.replace(output / path.name)
     except OSError as error:
-        place = str(error.filename or output)
-        raise SparkJobError(f"cannot write the report to {place!r}: {error.strerror}") from error
-    return page
+        place, reason = str(error.filename2 or output), error.strerror or str(error)
+        raise SparkJobError(f"cannot write the report to {place!r}: {reason}") from error
+    return output / name
 
 
 def _write_tables(rows: Rows, schema: pa.Schema, stem: Path) -> None:

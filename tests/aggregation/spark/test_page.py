@@ -1,6 +1,9 @@
 """The page, Markdown, JSON, mail and index of a report: without Spark."""
 
+import os
 import re
+import resource
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from email import message_from_bytes
@@ -14,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from aggregation.spark.errors import SparkJobError, SparkSetupError
 from aggregation.spark.report import SECTIONS
 from aggregation.spark.report.headline import Direction
 from aggregation.spark.report.history import dated_folder, write_index
@@ -21,7 +25,7 @@ from aggregation.spark.report.news import News
 from aggregation.spark.report.page import NO_NEWS, format_number, html_page, visible_columns
 from aggregation.spark.report.plot import format_seconds
 from aggregation.spark.report.proposals import CHANGES, CurvePoint, Proposal, change_rows
-from aggregation.spark.report.render import MAIL, Format, write_report
+from aggregation.spark.report.render import MAIL, Format, check_output, write_report
 from aggregation.spark.report.report import Report, in_zone
 from aggregation.spark.report.texts import describe_objective, json_text, mail, markdown
 from aggregation.spark.tables.period import Period
@@ -804,6 +808,44 @@ def test_no_text_of_an_axis_hides_another(tmp_path: Path) -> None:
             tab.screen(width_px)
             tab.open(path.as_uri())
             assert tab.run(TOUCHING) == [], width_px
+
+
+def test_a_report_that_a_full_disk_takes_a_part_of_leaves_the_last_one_whole(
+    tmp_path: Path, file_size_limit: Callable[[int], None]
+) -> None:
+    write_report(report(), tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    file_size_limit(len(before["report.html"]) // 2)
+    with pytest.raises(SparkJobError, match=r"cannot write the report to .*File too large"):
+        write_report(replace(report(), by="app"), tmp_path)
+
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_an_output_that_can_be_no_folder_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "file").touch()
+    check_output(tmp_path / "new" / "newer")
+    for name in ("link", "link/below", "file/below", "x" * 300):
+        with pytest.raises(SparkSetupError, match="is no folder that can be written to"):
+            check_output(tmp_path / name)
+    closed, user = tmp_path / "closed", os.geteuid()
+    closed.mkdir(mode=0)
+    os.seteuid(user or 65534)
+    try:
+        with pytest.raises(SparkSetupError, match="is no folder that can be written to"):
+            check_output(closed / "below")
+    finally:
+        os.seteuid(user)
+
+
+@pytest.fixture
+def file_size_limit() -> Iterator[Callable[[int], None]]:
+    """A disk of so many bytes a file, for this process."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_index_lists_reports_the_latest_first(tmp_path: Path) -> None:

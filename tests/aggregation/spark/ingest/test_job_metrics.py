@@ -1,5 +1,6 @@
 """The metrics of an ingest for Prometheus."""
 
+import os
 import urllib.request
 from pathlib import Path
 
@@ -66,3 +67,16 @@ def test_no_address_is_told(metrics: JobMetrics, address: str) -> None:
 def test_file_that_cannot_be_written_is_told(metrics: JobMetrics, tmp_path: Path) -> None:
     with pytest.raises(SparkSetupError, match=r"cannot write '.*': No such file or directory"):
         write_metrics(metrics, tmp_path / "none" / "ingest.prom")
+
+
+def test_device_pipe_or_link_is_not_replaced(metrics: JobMetrics, tmp_path: Path) -> None:
+    """`--metrics-file /dev/stdout` made a file of it, for every program of the machine."""
+    pipe, link = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link, tmp_path):
+        with pytest.raises(SparkSetupError, match="is no file that can be replaced"):
+            write_metrics(metrics, path)
+
+    assert link.is_symlink()
+    assert pipe.is_fifo()
