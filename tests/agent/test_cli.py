@@ -37,6 +37,29 @@ def test_every_command_shows_examples(name: str) -> None:
     assert "Example" in done.output
 
 
+_INTERRUPTED_IMPORT = """
+import signal, sys
+from kafka_rebalance_agent.__main__ import main
+
+class Interrupting:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "click":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting)
+main()
+"""
+
+
+def test_ctrl_c_while_a_command_is_imported_is_no_traceback() -> None:
+    """On a busy machine that takes half a second."""
+    call = (sys.executable, "-P", "-c", _INTERRUPTED_IMPORT)
+    done = subprocess.run(call, check=False, capture_output=True)
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_run_without_a_file_says_what_it_wants() -> None:
     done = call("run")
 
