@@ -30,7 +30,7 @@ from metrics.exporters import catalog
 from metrics.exporters.catalog import MetricType
 from metrics.exporters.exposition import Exposition
 from metrics.exporters.points import Example, HistogramValue, Labels, Point, families
-from metrics.model.names import printable
+from metrics.model.names import label_text
 from metrics.model.snapshot import DURATION_BUCKETS_S
 
 SCOPE = "kafka-rebalance-agent"
@@ -159,7 +159,7 @@ def _attribute_names(row: catalog.Metric, *, is_status: bool) -> tuple[str, ...]
 
 def _attributes(names: tuple[str, ...], labels: Labels) -> Mapping[str, str]:
     attributes = {
-        name: printable(value)
+        name: label_text(value)
         for name, value in zip(names, labels, strict=True)
         if value  # an unknown value is no attribute
     }

@@ -24,7 +24,7 @@ from metrics.exporters.points import (
     agent_families,
     live_families,
 )
-from metrics.model.names import printable
+from metrics.model.names import label_text
 from metrics.model.snapshot import DURATION_BUCKETS_S
 
 _go: Callable[[float], str] = floatToGoString
@@ -167,7 +167,7 @@ def _label(named: tuple[str, str]) -> str:
 
 
 def _escape(value: str) -> str:
-    text = printable(value)
+    text = label_text(value)
     return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
 

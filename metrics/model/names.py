@@ -11,6 +11,8 @@ NAME_MAX_CHARS = 255
 _DIGEST_CHARS = 16
 """64 bits: a billion names collide with a chance of 3 %."""
 _MARK = "~"
+_ESCAPED = re.compile(r"\\(?:[tnr\\]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
+"""What Python's escapes of invisible characters look like."""
 _INVISIBLE = re.compile(r"[^\n -~]")
 """What may be invisible; JSON escapes all below a blank, but for the end of a line."""
 
@@ -32,6 +34,16 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def label_text(text: str) -> str:
+    """Return a text as a label's value: printable, and texts that differ stay different.
+
+    A backslash is doubled where it could be taken for one that `printable` adds.
+    """
+    if text.isprintable() and not ("\\" in text and _ESCAPED.search(text)):
+        return text
+    return printable(text.replace("\\", r"\\"))
 
 
 def escape_invisible(document: bytes) -> bytes:

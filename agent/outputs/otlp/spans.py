@@ -17,7 +17,7 @@ from aggregation.rebalances.counter import UNKNOWN
 from aggregation.rebalances.rebalances import ExplainedRebalance
 from aggregation.rebalances.segments import MemberRef, Segment, Step
 from metrics.exporters.otel import ATTRIBUTES, SCOPE, trace_of
-from metrics.model.names import printable
+from metrics.model.names import label_text, printable
 from metrics.model.sample import digest
 
 _SCOPE = InstrumentationScope(SCOPE)
@@ -107,7 +107,7 @@ def _event(step: Step) -> Event:
 def _drop_unknown(attributes: OptionalAttributes) -> dict[str, AttributeValue]:
     """Return the attributes with a value."""
     return {
-        name: printable(value) if isinstance(value, str) else value
+        name: label_text(value) if isinstance(value, str) else value
         for name, value in attributes.items()
         if value is not None and value != ""
     }

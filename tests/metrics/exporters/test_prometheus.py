@@ -35,7 +35,7 @@ from metrics.exporters.exposition import (
 )
 from metrics.exporters.points import HistogramValue, Point, families
 from metrics.exporters.prometheus import PageWriter, negotiate, render
-from metrics.model.names import printable
+from metrics.model.names import label_text
 from metrics.model.signals import FollowUp, Member, Signal, SignalKind, SourceKind
 from metrics.model.snapshot import (
     DURATION_BUCKETS_S,
@@ -248,7 +248,7 @@ def test_any_other_accept_header_gets_the_text_format(accept: str) -> None:
     ("client_id", "shown"),
     [
         ('say "hi"', 'say "hi"'),
-        ("\\n", "\\n"),
+        ("\\n", "\\\\n"),
         ("a\nb", "a\\nb"),
         ("\x00\x1b[31m\r\t\x85\u2028\u202e", r"\x00\x1b[31m\r\t\x85\u2028\u202e"),
         ("a\udcffb", r"a\udcffb"),
@@ -401,7 +401,7 @@ def as_library(row: Metric, points: list[Point]) -> Family:
     name = row.name.removesuffix("_total") if is_counter else row.name
     family = Family(name, row.help, row.type, row.unit)
     for values, value in points:
-        labels = dict(zip(row.labels, map(printable, values), strict=True))
+        labels = dict(zip(row.labels, map(label_text, values), strict=True))
         if not isinstance(value, HistogramValue):
             family.add_sample(row.name, labels, value)
             continue

@@ -1,10 +1,10 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from metrics.model.names import NAME_MAX_CHARS, clip_name, escape_invisible
+from metrics.model.names import NAME_MAX_CHARS, clip_name, escape_invisible, label_text
 
 LONG = "n" * 30_000
 NAMES = ("a\x9b31m", "a\x7f", "\u202eevil", "\u2028", "a\U000e0041", "ü-1", "消费者", "💥")
@@ -46,3 +46,21 @@ def test_document_without_such_characters_is_not_copied() -> None:
     document = b'{"name":"payments"}'
 
     assert escape_invisible(document) is document
+
+
+@pytest.mark.parametrize("name", ["payments", "ü-1", r"DOMAIN\alice", r"re:\d+"])
+def test_a_label_is_the_name_where_nothing_is_invisible(name: str) -> None:
+    assert label_text(name) == name
+
+
+_ALIKE = st.text(st.sampled_from("\\nxu0a2\n\x00\x0a\u202e\U000e0041"), max_size=8)
+
+
+@given(_ALIKE, _ALIKE)
+@example("a\u202e", r"a\u202e")
+@example("a\n", r"a\n")
+@example("\n\\n", "\\n\n")
+def test_labels_of_two_names_are_two(one: str, other: str) -> None:
+    """A series that a page has twice is lost, or ends the scrape."""
+    assert label_text(one).isprintable()
+    assert (label_text(one) == label_text(other)) == (one == other)
