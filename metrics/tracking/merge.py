@@ -73,8 +73,13 @@ class SourceMerger:
             if signal.kind not in NEUTRAL_KINDS:
                 consumer.removed_by = None
         out = self._act(consumer, signal, self._judge(consumer, signal))
-        if signal.kind not in NEUTRAL_KINDS and self._is_pending_decided(consumer):
+        if signal.kind in NEUTRAL_KINDS:
+            return out
+        if self._is_pending_decided(consumer):
+            return out + self.release(consumer)
+        if _is_end_of_pending(consumer, signal):
             out += self.release(consumer)
+            match_observation(consumer.observations, split_signal(signal)[0])
         return out
 
     def release(self, consumer: Consumer) -> list[Sample]:
@@ -260,6 +265,18 @@ class SourceMerger:
         out = self._move(consumer, cause) + self._move(consumer, _end_signal(cause, end))
         track.ended, consumer.instance, consumer.streams_follow_up = now
         return out
+
+
+def _is_end_of_pending(consumer: Consumer, signal: Signal) -> bool:
+    """Return whether the pending end is this one, by another source.
+
+    It may be ignored: the response came before a cause that its client reports, and was read by
+    the client after it.
+    """
+    if not consumer.pending or {signal.kind, consumer.pending[0].kind} != {SignalKind.SYNC}:
+        return False
+    pending, end = split_signal(consumer.pending[0])[0], split_signal(signal)[0]
+    return pending.reporters != end.reporters and pending.is_same(end)
 
 
 def _is_next_generation(signal: Signal) -> bool:

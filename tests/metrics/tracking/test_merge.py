@@ -1013,6 +1013,22 @@ class TestIncompleteEnd:
         (end,) = [each for each in samples if each.to == 0]
         assert (end.generation, end.gained) == (5, 2)
 
+    def test_it_ends_though_the_end_of_the_wire_is_older_than_a_cause_between(
+        self, tracker: Tracker
+    ) -> None:
+        """A client asks for a rebalance while the response to its sync waits to be read."""
+        begin = [synced(1.0, 4), raised_by(WIRE, 1, 10.0), raised_by(LOGS, 1, 10.001)]
+        run(tracker, seen_by(LOGS), *begin)
+
+        done = run(
+            tracker,
+            *(raised_by(LOGS, 6, 14.701), synced(14.702, 5, by=LOGS)),
+            *(synced(14.695, 5), raised_by(WIRE, 1, 15.69)),
+            synced(15.76, 6),
+        )
+
+        assert codes(done) == [6, 0, 1, 0]
+
     def test_the_next_record_has_the_generation_that_the_wire_confirms(
         self, tracker: Tracker
     ) -> None:
