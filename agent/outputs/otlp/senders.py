@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from agent.config.otlp import OtlpConfig, OtlpProtocol
 from agent.config.yaml_loader import read_yaml
-from agent.errors import ConfigError, OutputError
+from agent.errors import ConfigError, OutputError, reason_of
 from agent.outputs.otlp.partial_success import Rejected, RejectionCounter
 from agent.small_files import check_certificates
 
@@ -23,6 +23,8 @@ MAX_POINTS = 2_000
 _Exporters = tuple[MetricExporter, SpanExporter, Callable[[], str]]
 """With the last response's fault, as far as it is known."""
 _T = TypeVar("_T")
+_ENVIRONMENT_FAULTS = (ValueError, LookupError, RuntimeError, OSError)
+"""The SDK reads what `otlp` does not set from variables, and checks few of them."""
 
 
 class OtlpSender:
@@ -32,7 +34,7 @@ class OtlpSender:
         """Read certificates and headers.
 
         Raises:
-            ConfigError: one of them cannot be read.
+            ConfigError: one of them cannot be read, or the SDK does not take its environment.
 
         """
         headers = read_headers(config.headers_file)
@@ -40,7 +42,11 @@ class OtlpSender:
             _check_readable(config.ca_file)
         make = _http if config.protocol is OtlpProtocol.HTTP else _grpc
         self._rejections = RejectionCounter(MAX_POINTS)
-        self._metrics, self._spans, self._fault = make(config, headers, self._rejections)
+        try:
+            self._metrics, self._spans, self._fault = make(config, headers, self._rejections)
+        except _ENVIRONMENT_FAULTS as error:
+            wrong = "otlp: the environment (OTEL_*) is wrong"
+            raise ConfigError(f"{wrong}: {reason_of(error)}") from error
         self._last_log = _LastLogMessage()
 
     def send(self, data: MetricsData) -> Rejected:

@@ -459,3 +459,19 @@ def test_headers_that_are_none_are_refused_and_not_shown(text: str, tmp_path: Pa
 def test_a_missing_authority_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"otlp.ca_file: .*none\.pem"):
         made(OtlpConfig(endpoint="https://127.0.0.1:1", ca_file=tmp_path / "none.pem"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", "abc"),
+        ("OTEL_PYTHON_EXPORTER_OTLP_GRPC_RETRYABLE_ERROR_CODES", "NO_CODE"),
+        ("OTEL_PYTHON_EXPORTER_OTLP_GRPC_CREDENTIAL_PROVIDER", "nobody"),
+    ],
+)
+def test_an_environment_that_the_sdk_does_not_take_is_refused(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=r"^otlp: the environment \(OTEL_\*\) is wrong: "):
+        made(OtlpConfig(endpoint="https://127.0.0.1:1", protocol=OtlpProtocol.GRPC))
