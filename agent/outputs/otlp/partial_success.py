@@ -55,8 +55,13 @@ class RejectionCounter:
         self._found += Rejected(items, printable(found.error_message[:_REASON_CHARS]))
 
     def count_calls(self, exporter: Any) -> None:
-        """Add the response to each call of an exporter by gRPC, which discards them."""
-        stub = exporter._stub  # noqa: SLF001 - no public way; it makes a client for each channel
+        """Add the response to each call of an exporter by gRPC, which discards them.
+
+        An SDK with other names exports as well, without a count.
+        """
+        stub = getattr(exporter, "_stub", None)  # no public way; it makes a client for each channel
+        if stub is None or not hasattr(exporter, "_channel"):
+            return
 
         def make_client(channel: Any) -> Any:
             client = stub(channel)

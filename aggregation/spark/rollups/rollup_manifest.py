@@ -74,7 +74,9 @@ right behind its last request, a topic that later members do not read costs whil
 one that a member drops within another incident costs nothing more, and a leader that fetches its
 own new topics is no changed cluster. A failure within a rebalance did not begin it, a member of a
 new protocol that lost its partitions has expired also in an open one, and a member whose status was
-lost is dead from its last request.
+lost is dead from its last request. Since 23 a static member joined when its request was sent, since
+24 a killed member that is back is no successor of its neighbours. Since 25 the first join of a
+client that was seen to start, in a running group, is of a new member.
 """
 NOTHING = RollupBatch(files="")
 PENDING = RollupBatch(files="pending")
