@@ -72,12 +72,13 @@ class SourceMerger:
             consumer.is_disconnected = False
             if signal.kind not in NEUTRAL_KINDS:
                 consumer.removed_by = None
-        out = self._act(consumer, signal, self._judge(consumer, signal))
+        decision = self._judge(consumer, signal)
+        out = self._act(consumer, signal, decision)
         if signal.kind in NEUTRAL_KINDS:
             return out
         if self._is_pending_decided(consumer):
             return out + self.release(consumer)
-        if _is_end_of_pending(consumer, signal):
+        if decision.is_late and _is_end_of_pending(consumer, signal):
             out += self.release(consumer)
             match_observation(consumer.observations, split_signal(signal)[0])
         return out
