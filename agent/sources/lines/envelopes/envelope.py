@@ -88,7 +88,8 @@ _BRACES = 6
 """Closing braces that are tried as the last one of an object."""
 _ARROW = re.compile(r'" ?=>')
 _QUOTES = 2
-_BYTE_ORDER_MARK = "\ufeff"
+_BEFORE_LINE = "\ufeff\0"
+"""A byte-order mark, and what a crash of the machine leaves of bytes that were not written yet."""
 _PLAIN = CollectorPrefix("", "", "", "", 0)
 
 
@@ -137,7 +138,7 @@ class Unwrapper:
 
     def unwrap(self, raw: bytes, arrival_at: float) -> list[LogEntry]:
         """Return the entries of one line; none while it is a piece that a later line continues."""
-        text = strip_colours(raw.decode("utf-8", "replace").rstrip("\r\n").lstrip(_BYTE_ORDER_MARK))
+        text = strip_colours(raw.decode("utf-8", "replace").rstrip("\r\n").lstrip(_BEFORE_LINE))
         if is_bare(text) and not (self.known and self.known.recall(text)):
             return [LogEntry(_name_client(_trim(text)), None)]
         return self._unwrap(_unquote(text), _PLAIN, arrival_at, _PREFIXES)

@@ -241,6 +241,10 @@ def test_invalid_utf8_is_replaced() -> None:
     assert unwrap(b"caf\xe9 \xff") == LogEntry("caf\ufffd \ufffd", None)
 
 
+def test_json_behind_bytes_that_a_crash_has_left_unwritten_is_read() -> None:
+    assert unwrap(b"\0" * 5_000 + as_json(time=SECOND_AT, message=TEXT)).text == TEXT
+
+
 def test_invalid_utf8_inside_json_is_replaced() -> None:
     assert unwrap(b'{"message": "caf\xe9", "ts": 1795242824}') == LogEntry("caf\ufffd", SECOND_AT)
 
