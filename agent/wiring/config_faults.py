@@ -5,6 +5,7 @@ The key of that fault is taken out and the rest is checked again, until nothing 
 is missed only since then is no fault of the file, so its section is taken out.
 """
 
+import importlib
 import os
 import re
 from collections import Counter
@@ -18,6 +19,7 @@ from agent.config.hub import read_token
 from agent.config.yaml_loader import read_yaml
 from agent.errors import RebalanceAgentError
 from agent.files import check_folder
+from agent.outputs.output_type import require_extra
 from agent.wiring.agent_config import AgentConfig, Overrides, build
 from agent.wiring.sources import make_sources
 from agent.wiring.web import WebWiring
@@ -101,6 +103,7 @@ def _check_files(config: AgentConfig) -> Iterator[str]:
         lambda: check_folder(config.state_dir, "state_dir"),
         lambda: check_folder(config.samples.spool.dir, "samples.spool.dir"),
         lambda: _check_otlp(config),
+        lambda: _check_kafka(config),
     ]
     found = list[str]()
     for check in checks:
@@ -113,6 +116,13 @@ def _check_files(config: AgentConfig) -> Iterator[str]:
 
 def _check_otlp(config: AgentConfig) -> None:
     if config.otlp is not None:
-        from agent.outputs.otlp.senders import OtlpSender  # noqa: PLC0415 - an extra, and large
-
+        with require_extra("otel", "otlp"):
+            from agent.outputs.otlp.senders import OtlpSender  # noqa: PLC0415 - an extra, and large
         OtlpSender(config.otlp).close()
+
+
+def _check_kafka(config: AgentConfig) -> None:
+    uses = {"samples.kafka": config.samples.kafka is not None, "hub.topic": bool(config.hub.topic)}
+    for section in (section for section, is_used in uses.items() if is_used):
+        with require_extra("kafka", section):
+            importlib.import_module("confluent_kafka")

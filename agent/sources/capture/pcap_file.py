@@ -22,6 +22,7 @@ from typing import BinaryIO, NamedTuple, cast
 from agent.errors import SourceError, reason_of
 from agent.sources.base import TICK_S, Tick
 from agent.sources.capture.capture_faults import CaptureFaults
+from agent.sources.capture.magic_numbers import GZIP, PCAP, PCAPNG
 from agent.sources.lines.whole_files.recordings import Failed, fail
 from agent.wire.connection import ConnectionClosed, DecodedRequest, Event
 from agent.wire.decoder_errors import decode_safely
@@ -31,16 +32,7 @@ from agent.wire.tcp.packets import is_known_link, read_segment
 from agent.wire.tcp.sessions import TcpSessions
 from metrics.model.signals import Signal
 
-_GZIP = b"\x1f\x8b"
-_PCAP = {
-    b"\xd4\xc3\xb2\xa1": ("<", 1e-6),
-    b"\xa1\xb2\xc3\xd4": (">", 1e-6),
-    b"\x4d\x3c\xb2\xa1": ("<", 1e-9),
-    b"\xa1\xb2\x3c\x4d": (">", 1e-9),
-}
-"""Byte order and unit of the time's fraction, by the magic number."""
 _SECTION, _INTERFACE, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 3, 6
-_PCAPNG = b"\x0a\x0d\x0d\x0a"
 _BYTE_ORDER = 0x1A2B3C4D
 _IF_TSRESOL = 9
 _NO_LINK = -1
@@ -133,29 +125,6 @@ def _decode(
     return decode_safely(interpreter, event)
 
 
-def is_capture(path: str) -> bool:
-    """Return by its first bytes whether a file is a capture; stdin counts as none.
-
-    Raises:
-        SourceError: the file cannot be read, or only once.
-
-    """
-    if path == "-":
-        return False
-    if Path(path).is_fifo():
-        wanted = f"wanted logs:{path} or pcap:{path}"
-        raise SourceError(f"{path}: found a pipe, which is read only once; {wanted}")
-    try:
-        with Path(path).open("rb") as file:
-            magic = file.read(4)
-        if magic[:2] == _GZIP:
-            with gzip.open(path) as file:
-                magic = file.read(4)
-    except (OSError, EOFError, zlib.error) as error:
-        raise SourceError(f"{path}: {reason_of(error)}") from error
-    return magic in _PCAP or magic == _PCAPNG
-
-
 def packets(path: str, counts: Counter[str] | None = None) -> Iterator[Packet]:
     """Yield the packets of a file, or of stdin (``-``); one that ends within a packet is counted.
 
@@ -167,7 +136,7 @@ def packets(path: str, counts: Counter[str] | None = None) -> Iterator[Packet]:
         with ExitStack() as stack:
             file = sys.stdin.buffer if path == "-" else stack.enter_context(Path(path).open("rb"))
             magic = file.read(4)
-            if magic[:2] == _GZIP:
+            if magic[:2] == GZIP:
                 whole = cast("BinaryIO", _Rewind(file, magic))
                 file = cast("BinaryIO", stack.enter_context(gzip.open(whole)))
                 magic = file.read(4)
@@ -196,9 +165,9 @@ def _report_failure(read: Iterator[Packet], failed: Failed) -> Iterator[Packet]:
 
 
 def _read(path: str, file: BinaryIO, magic: bytes) -> Reads:
-    if magic in _PCAP:
-        return (yield from _pcap(file, *_PCAP[magic]))
-    if magic == _PCAPNG:
+    if magic in PCAP:
+        return (yield from _pcap(file, *PCAP[magic]))
+    if magic == PCAPNG:
         return (yield from _pcapng(file))
     if magic:
         raise SourceError(f"{path}: no pcap or pcapng file; it starts with {magic!r}")

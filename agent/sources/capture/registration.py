@@ -4,6 +4,7 @@ from collections.abc import Hashable, Sequence
 
 from agent.sources.base import Source
 from agent.sources.capture.config import ANY, CaptureConfig
+from agent.sources.capture.magic_numbers import is_capture
 from agent.sources.coverage import WIRE
 from agent.sources.source_type import (
     EVERYTHING,
@@ -35,12 +36,6 @@ def _replay(paths: Sequence[str], options: ReplayOptions) -> list[ReplayStream]:
     return read(paths, options)
 
 
-def _is_capture(path: str) -> bool:
-    with require_extra("wire", "replay of captures"):
-        from agent.sources.capture.pcap_file import is_capture  # noqa: PLC0415 - an extra
-    return is_capture(path)
-
-
 CAPTURE = SourceType(
     name="capture",
     config=CaptureConfig,
@@ -50,5 +45,5 @@ CAPTURE = SourceType(
     reports=(SourceKind.WIRE,),
     capabilities=lambda _: frozenset({Capability.NET_RAW}),
     coverage=WIRE,
-    replay=Replay(kind="pcap", read=_replay, is_recording=_is_capture),
+    replay=Replay(kind="pcap", read=_replay, is_recording=is_capture),
 )

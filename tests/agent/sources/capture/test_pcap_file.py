@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from agent.cli import main
 from agent.errors import SourceError
-from agent.sources.capture.pcap_file import Packet, is_capture, packets, signals
+from agent.sources.capture.magic_numbers import is_capture
+from agent.sources.capture.pcap_file import Packet, packets, signals
 from agent.wire.connection import DecodedRequest, Event
 from agent.wire.members.group_decoder import GroupDecoder
 from metrics.model.signals import Signal, SignalKind
