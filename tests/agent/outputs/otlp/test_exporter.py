@@ -227,6 +227,19 @@ def test_a_malformed_delay_of_a_refusal_is_no_bug(caplog: pytest.LogCaptureFixtu
     assert [each.exc_info for each in own_records(caplog)] == [None]
 
 
+def exported_to(receiver: type[BaseHTTPRequestHandler]) -> OtlpOutput:
+    """Return an output that has sent metrics and rebalances once."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), receiver) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        export = made(OtlpConfig(endpoint=f"http://127.0.0.1:{server.server_port}", traces=True))
+        export.enqueue(TOLD)
+        asyncio.run(export.export())
+        server.shutdown()
+        serving.join()
+    return export
+
+
 @pytest.mark.parametrize("body", [b"\xff" * 99, b"\x0a\xff\xff\xff\xff\x0f", b"{}", b"<html>"])
 def test_a_response_of_another_kind_is_a_success(body: bytes) -> None:
     """Its status counts."""
@@ -241,15 +254,7 @@ def test_a_response_of_another_kind_is_a_success(body: bytes) -> None:
 
         def log_message(self, *_: Any) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Odd) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        export = made(OtlpConfig(endpoint=f"http://127.0.0.1:{server.server_port}", traces=True))
-        export.enqueue(TOLD)
-
-        asyncio.run(export.export())
-        server.shutdown()
-        serving.join()
+    export = exported_to(Odd)
 
     assert (export.stats.errors, export.stats.written) == (0, 2)
 
@@ -331,15 +336,7 @@ def test_redirection_is_an_error_and_gets_no_secret(
 
         def log_message(self, *_: Any) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Redirecting) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        export = made(OtlpConfig(endpoint=f"http://127.0.0.1:{server.server_port}", traces=True))
-        export.enqueue(TOLD)
-
-        asyncio.run(export.export())
-        server.shutdown()
-        serving.join()
+    export = exported_to(Redirecting)
 
     assert paths == ["/v1/metrics", "/v1/traces"]
     assert (export.stats.errors, export.stats.written, export.stats.buffered) == (1, 0, 2)
