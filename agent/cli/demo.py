@@ -75,7 +75,7 @@ def demo(  # noqa: PLR0913 - one argument an option
     At the end it explains the worst incident. Uses loopback only. Ctrl-C ends every process that it
     started.
     """
-    require_stage(broker)
+    require_stage(broker, with_report=report)
     places = DemoFolders(output=_folder(output))
     progress = partial(click.echo, err=True)
     progress(f"starting the {broker} cluster and an agent")

@@ -1,8 +1,7 @@
 """``rebalance-agent groups``: every group of a cluster, listed and described."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import click
 
 from agent.config.addresses import parse_address
 from agent.errors import ConfigError, RebalanceAgentError
+from agent.extras import require_extra
 from metrics.model.names import printable
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def list_(  # noqa: PLR0913 - an argument an option
         raise click.UsageError(
             "--consumer, --share, --streams: wanted one, without --group-type and --protocol"
         )
-    with _require_wire():
+    with require_extra("wire", "groups"):
         from agent.inspection.client import list_matching_groups  # noqa: PLC0415 - an extra
         from agent.inspection.filters import GroupFilter  # noqa: PLC0415
         from agent.inspection.model import parse_state, parse_type  # noqa: PLC0415
@@ -216,7 +216,7 @@ def describe(  # noqa: PLR0913 - an argument an option
     A pattern is 'payments-*' or 're:payments-[0-9]+'; --consumer without names is all of them.
     The exit code is 1 if a group cannot be described; the others are shown.
     """
-    with _require_wire():
+    with require_extra("wire", "groups"):
         from agent.inspection import client as asking  # noqa: PLC0415 - an extra
         from agent.inspection.model import Failure, parse_type  # noqa: PLC0415
         from agent.inspection.name_patterns import is_pattern  # noqa: PLC0415
@@ -290,14 +290,6 @@ def _expand(
         elif is_pattern(name) and not any(map(match_any([name], ""), found)):
             faults.append(f"Error: {name!r} matches no group")
     return tuple(found), faults
-
-
-@contextmanager
-def _require_wire() -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise ConfigError(f"groups: {error}; install the extra 'wire'") from error
 
 
 def _access(

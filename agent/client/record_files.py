@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from agent.errors import RecordsError, reason_of
+from agent.extras import require_extra
 from metrics.model.names import clip_name
 from metrics.model.record_bounds import clip_record
 from metrics.model.sample import (
@@ -60,6 +61,7 @@ def read_records(place: str, group: str) -> Found:
 
     Raises:
         RecordsError: nothing is there.
+        ConfigError: these are tables, and the extra `spark` is not installed.
 
     """
     found = _read(place, group)
@@ -138,10 +140,8 @@ def _take(lines: Iterable[bytes], group: str, found: Found, place: str) -> None:
 
 
 def _from_tables(path: Path, group: str) -> Found:
-    try:
+    with require_extra("spark", str(path)):
         from pyarrow import ArrowException, dataset  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise RecordsError(f"{path}: {error}; install the extra 'spark'") from error
     try:
         table = _open_table(path / "transitions")
         rows = table.to_table(filter=dataset.field("group") == group).to_pylist()

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from agent.processes.errors import ProcessError
+from agent.errors import ConfigError
+from agent.extras import check_extras
 
 Acts = Iterator[str]
 """Each act yields the caption of the next event, then makes it happen."""
@@ -80,23 +81,20 @@ def kafka(folder: Path, terms: PlayTerms) -> Iterator[Stage]:
 
 STAGES: dict[str, Setting] = {"mock": mock, "kafka": kafka}
 
-_MOCK_NEEDS = (
-    "the demo's mock cluster needs confluent-kafka: pip install 'kafka-rebalance-agent[kafka,wire]'"
-)
-_KAFKA_NEEDS = (
-    "the demo with a real broker needs the project's lab, which is not installed: "
-    "take a checkout of the repository, and run 'make demo-kafka' there"
-)
-_NEEDED = {"mock": ("confluent_kafka", _MOCK_NEEDS), "kafka": ("agent.lab", _KAFKA_NEEDS)}
+_EXTRAS = {"mock": {"kafka": "confluent_kafka", "wire": "kio"}, "kafka": {"wire": "kio"}}
+_REPORT_EXTRAS = {"spark": "pyspark"}
 
 
-def require_stage(name: str) -> None:
+def require_stage(name: str, *, with_report: bool) -> None:
     """Check that the packages of a stage are installed, before anything starts.
 
     Raises:
-        ProcessError: one is missing; the text names the command that installs it.
+        ConfigError: some are missing; the text names the command that installs them.
 
     """
-    module, advice = _NEEDED[name]
-    if find_spec(module) is None:
-        raise ProcessError(advice)
+    if name == "kafka" and find_spec("agent.lab") is None:
+        raise ConfigError(
+            "the demo with a real broker needs the project's lab, which is not installed: "
+            "take a checkout of the repository, and run 'make demo-kafka' there"
+        )
+    check_extras(_EXTRAS[name] | (_REPORT_EXTRAS if with_report else {}), "demo")

@@ -4,8 +4,7 @@ An output is a folder with a ``registration.py`` that holds its row; `agent.outp
 the rows. A row imports its output only if it is configured.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from agent.config.hub import HubConfig
 from agent.config.kafka import KafkaAccess, KafkaConfig
 from agent.config.otlp import OtlpConfig
-from agent.errors import ConfigError
 from metrics.exporters.exposition import Exposition, OutputStats
 
 if TYPE_CHECKING:
@@ -66,17 +64,3 @@ class OutputType:
     name: str
     create: Callable[[OutputContext], list[AgentOutput]]
     """Returns the configured outputs; none, unless its section is there."""
-
-
-@contextlib.contextmanager
-def require_extra(name: str, section: str) -> Iterator[None]:
-    """Turn a missing package into an error that names the extra.
-
-    Raises:
-        ConfigError: an import within the block failed.
-
-    """
-    try:
-        yield
-    except ImportError as error:
-        raise ConfigError(f"{section}: {error}; install the extra {name!r}") from error

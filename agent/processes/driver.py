@@ -43,7 +43,8 @@ class Driver(Child):
         try:
             self._stdin.write(command + "\n")
         except (BrokenPipeError, ValueError) as error:  # ValueError: the pipe is closed
-            raise ProcessError(f"{self.name} is gone; wanted it to {command!r}") from error
+            text = f"{self.name} is gone; wanted it to {command!r}; {self.last_words()}"
+            raise ProcessError(text) from error
 
     def do(self, command: str, timeout_s: float = 120.0) -> None:
         """Send a command and wait until it is done."""

@@ -5,7 +5,6 @@ A source is its folder: configuration, source, interpreter, and ``registration.p
 imported by its factory, so that an agent loads no source that it does not run.
 """
 
-import contextlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -13,7 +12,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from agent.config.cluster import ClusterConfig
 from agent.config.limits import LimitsConfig
-from agent.errors import ConfigError, SourceError
+from agent.errors import SourceError
 from agent.sources.base import Source, Tick
 from agent.sources.coverage import SourceCoverage
 from metrics.model.signals import Signal, SourceKind
@@ -130,17 +129,3 @@ class SourceType(Generic[Config]):
     coverage: tuple[SourceCoverage, ...] = ()
     """Its codes, without those of log dialects."""
     replay: Replay | None = None
-
-
-@contextlib.contextmanager
-def require_extra(name: str, purpose: str = "sources") -> Iterator[None]:
-    """Turn a missing package into an error that names the extra.
-
-    Raises:
-        ConfigError: an import within the block failed.
-
-    """
-    try:
-        yield
-    except ImportError as error:
-        raise ConfigError(f"{purpose}: {error}; install the extra {name!r}") from error

@@ -18,8 +18,8 @@ from typing import Any
 from agent.config.hub import read_token
 from agent.config.yaml_loader import read_yaml
 from agent.errors import RebalanceAgentError
+from agent.extras import require_extra
 from agent.files import check_folder
-from agent.outputs.output_type import require_extra
 from agent.wiring.agent_config import AgentConfig, Overrides, build
 from agent.wiring.sources import make_sources
 from agent.wiring.web import WebWiring

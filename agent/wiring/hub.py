@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
 
-from agent.outputs.output_type import require_extra
+from agent.extras import require_extra
 from agent.runtime.pipeline import Pipeline
 from agent.runtime.supervisor import supervise
 from agent.sources.base import Source

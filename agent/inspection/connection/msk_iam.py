@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from agent.errors import ConfigError
+from agent.extras import require_extra
 from agent.inspection.connection.errors import RefusedError
 
 MECHANISM = "AWS_MSK_IAM"
@@ -41,11 +42,8 @@ def make_token(region: str, options: Mapping[str, str]) -> str:
         RefusedError: the signer finds no credentials.
 
     """
-    try:
+    with require_extra("msk", f"sasl.mechanism: {MECHANISM}"):
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        text = f"sasl.mechanism: {MECHANISM}: {error}; install the extra 'msk'"
-        raise ConfigError(text) from error
     profile, role = options.get("awsProfileName"), options.get("awsRoleArn")
     try:
         if role is not None:

@@ -1,6 +1,7 @@
 """Registry row of the output to a Kafka topic."""
 
-from agent.outputs.output_type import AgentOutput, OutputContext, OutputType, require_extra
+from agent.extras import require_extra
+from agent.outputs.output_type import AgentOutput, OutputContext, OutputType
 
 
 def _create(context: OutputContext) -> list[AgentOutput]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 
+from agent.extras import require_extra
 from agent.sources.base import Source
 from agent.sources.capture.config import ANY, CaptureConfig
 from agent.sources.capture.magic_numbers import is_capture
@@ -14,13 +15,12 @@ from agent.sources.source_type import (
     ReplayStream,
     SourceContext,
     SourceType,
-    require_extra,
 )
 from metrics.model.signals import SourceKind
 
 
 def _create(config: CaptureConfig, context: SourceContext) -> Source:
-    with require_extra("wire"):
+    with require_extra("wire", "source capture"):
         from agent.sources.capture.source import CaptureSource  # noqa: PLC0415 - an extra
     return CaptureSource(config, cluster=context.cluster.name)
 

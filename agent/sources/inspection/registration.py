@@ -3,17 +3,18 @@
 from functools import partial
 
 from agent.config.addresses import parse_address
+from agent.extras import require_extra
 from agent.sources.base import Source
 from agent.sources.coverage import INSPECTION
 from agent.sources.inspection.config import GroupsSourceConfig
-from agent.sources.source_type import SourceContext, SourceType, require_extra
+from agent.sources.source_type import SourceContext, SourceType
 
 _SNAPSHOT_SHARE = 4
 """Part of the memory for groups and members of the last poll."""
 
 
 def _create(config: GroupsSourceConfig, context: SourceContext) -> Source:
-    with require_extra("wire"):
+    with require_extra("wire", "source groups"):
         from agent.inspection.connection.broker_pool import BrokerPool  # noqa: PLC0415 - an extra
         from agent.inspection.connection.response_room import ResponseLimits  # noqa: PLC0415
         from agent.inspection.connection.security import open_security  # noqa: PLC0415

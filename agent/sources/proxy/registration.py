@@ -1,17 +1,18 @@
 """Registry row of the source type ``proxy``."""
 
 from agent.config.addresses import parse_address
+from agent.extras import require_extra
 from agent.sources.base import Source
 from agent.sources.coverage import WIRE
 from agent.sources.proxy.config import ProxyConfig
-from agent.sources.source_type import Capability, SourceContext, SourceType, require_extra
+from agent.sources.source_type import Capability, SourceContext, SourceType
 from metrics.model.signals import SourceKind
 
 _PRIVILEGED_PORTS = 1024
 
 
 def _create(config: ProxyConfig, context: SourceContext) -> Source:
-    with require_extra("wire"):
+    with require_extra("wire", "source proxy"):
         from agent.sources.proxy.source import ProxySource  # noqa: PLC0415 - an extra
     return ProxySource(config, cluster=context.cluster.name, position=context.position)
 

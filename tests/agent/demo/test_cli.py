@@ -23,5 +23,5 @@ def test_without_confluent_kafka_it_says_how_to_get_it(
 
     result = CliRunner().invoke(main, ["demo", "--output", str(tmp_path / "out")])
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "pip install 'kafka-rebalance-agent[kafka,wire]'" in result.output

@@ -79,7 +79,9 @@ def test_missing_extra_is_one_sentence(
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     config = loaded(tmp_path, text)
 
-    with pytest.raises(ConfigError, match=rf"^{section}: .*; install the extra 'kafka'$"):
+    with pytest.raises(
+        ConfigError, match=rf"^{section}: .*; install the extra 'kafka': pip install .*$"
+    ):
         Agent(config, lambda: config)
 
 
