@@ -69,7 +69,7 @@ def make_folder(folder: Path) -> None:
 
 
 def check_folder(folder: Path, purpose: str) -> None:
-    """Check that a folder exists or could be created, without creating it.
+    """Check that files can be created in a folder, or the folder itself, without creating it.
 
     Raises:
         OutputError: it, or one above it, is a file or closed to this user.
@@ -77,11 +77,21 @@ def check_folder(folder: Path, purpose: str) -> None:
     """
     try:
         there = next(each for each in (folder, *folder.absolute().parents) if _is_there(each))
-        fault = "" if there.is_dir() else _other_than_folder(there)
+        fault = _folder_fault(there, is_above=there != folder)
     except OSError as error:
         fault = str(error.strerror)
     if fault:
         raise OutputError(f"{purpose} {str(folder)!r}: {fault}")
+
+
+def _folder_fault(folder: Path, *, is_above: bool) -> str:
+    if not folder.is_dir():
+        return _other_than_folder(folder)
+    listed = 0 if is_above else os.R_OK
+    if os.access(folder, os.W_OK | os.X_OK | listed, effective_ids=True):
+        return ""
+    is_read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+    return os.strerror(errno.EROFS if is_read_only else errno.EACCES)
 
 
 def _is_there(path: Path) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from agent.config.logging_config import LogFormat, LogLevel
+from agent.cli.config_options import config_options
 from agent.errors import ConfigError
 from agent.processes.descriptors import raise_limit
 from agent.processes.ending import EndInTime
@@ -29,64 +29,8 @@ Examples:
 
 
 @click.command(epilog=_EPILOG)
-@click.option(
-    "-c",
-    "--config.file",
-    "config_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    envvar="REBALANCE_AGENT_CONFIG_FILE",
-    show_envvar=True,
-    help="The configuration, in YAML.",
-)
-@click.option(
-    "--web.listen-address",
-    "listen",
-    multiple=True,
-    metavar="HOST:PORT",
-    envvar="REBALANCE_AGENT_WEB_LISTEN_ADDRESS",
-    show_envvar=True,
-    help="Address to listen on; may be repeated. Port 0 takes a free one.  [default: :12472]",
-)
-@click.option(
-    "--web.telemetry-path",
-    "telemetry_path",
-    metavar="PATH",
-    envvar="REBALANCE_AGENT_WEB_TELEMETRY_PATH",
-    show_envvar=True,
-    help="Path of the metrics.  [default: /metrics]",
-)
-@click.option(
-    "--web.config.file",
-    "web_config_file",
-    type=click.Path(dir_okay=False),
-    envvar="REBALANCE_AGENT_WEB_CONFIG_FILE",
-    show_envvar=True,
-    help="TLS, headers and users, as every Prometheus exporter takes them.",
-)
-@click.option(
-    "--log.level",
-    "log_level",
-    type=click.Choice([level.value for level in LogLevel]),
-    envvar="REBALANCE_AGENT_LOG_LEVEL",
-    show_envvar=True,
-    help="The least level to log.  [default: info]",
-)
-@click.option(
-    "--log.format",
-    "log_format",
-    type=click.Choice([style.value for style in LogFormat]),
-    envvar="REBALANCE_AGENT_LOG_FORMAT",
-    show_envvar=True,
-    help="The format of log lines.  [default: logfmt]",
-)
-def run(  # noqa: PLR0913 - click passes options by name
-    config_file: Path | None,
-    listen: tuple[str, ...],
-    telemetry_path: str | None,
-    web_config_file: str | None,
-    log_level: str | None,
-    log_format: str | None,
-) -> None:
+@config_options(required=False)
+def run(config_file: Path | None, overrides: Overrides) -> None:
     """Observe the clients beside it, and serve metrics, samples and health.
 
     SIGTERM and Ctrl-C drain; SIGHUP reads the configuration again, and so does POST /-/reload by a
@@ -96,13 +40,6 @@ def run(  # noqa: PLR0913 - click passes options by name
     if config_file is None:
         wanted = "run wants --config.file FILE (or -c); the least that a file holds is:\n\n"
         raise ConfigError(wanted + EXAMPLE)
-    overrides = Overrides(
-        listen=listen,
-        telemetry_path=telemetry_path,
-        web_config_file=web_config_file,
-        log_level=log_level,
-        log_format=log_format,
-    )
 
     def load_config() -> AgentConfig:
         config = load(config_file, overrides)

@@ -5,6 +5,7 @@ client reads it, so neither a large page nor a slow scraper delays a source.
 """
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -336,7 +337,7 @@ def listen(addresses: Sequence[str]) -> list[socket.socket]:
         except OSError as error:
             for each in bound:
                 each.close()
-            raise SourceError(f"cannot listen on {address!r}: {error.strerror}") from error
+            raise _listen_error(address, error) from error
     for each in bound:
         # connections inherit it; asyncio sets it only where the protocol's number is named, and
         # without it the body of a kept connection waits 40 ms for the head's acknowledgement
@@ -347,10 +348,36 @@ def listen(addresses: Sequence[str]) -> list[socket.socket]:
     return bound
 
 
+def check_listen(address: str) -> None:
+    """Check that an address can be bound, but for another process that uses its port.
+
+    The agent itself may run there. Nothing listens meanwhile, so it can also start.
+
+    Raises:
+        SourceError: as `listen`.
+
+    """
+    host, port = parse_address(address, "web.listen")
+    try:
+        with socket.socket(_family(host), socket.SOCK_STREAM) as each:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            each.bind((host, port))
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise _listen_error(address, error) from error
+
+
+def _listen_error(address: str, error: OSError) -> SourceError:
+    return SourceError(f"cannot listen on {address!r}: {error.strerror}")
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
 def _bind(host: str, port: int) -> socket.socket:
     if not host and socket.has_dualstack_ipv6():
         return socket.create_server(
             ("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG
         )
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    return socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)

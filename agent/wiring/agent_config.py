@@ -124,6 +124,27 @@ class Overrides:
     log_level: str | None = None
     log_format: str | None = None
 
+    def apply(self, document: dict[str, Any]) -> None:
+        """Set them in a file's content; a section that is no mapping is refused later."""
+        for section, key, value in self._settings:
+            _set(document, section, key, value)
+
+    def name_origin(self, text: str, where: str) -> str:
+        """Return an error's text; it says where a value is from that is not in the file."""
+        keys = (join(where, f"{section}.{key}") for section, key, _ in self._settings)
+        return f"{text} (set by a flag or the environment)" if text.startswith((*keys,)) else text
+
+    @property
+    def _settings(self) -> list[tuple[str, str, object]]:
+        found = [
+            ("web", "listen", list(self.listen) or None),
+            ("web", "telemetry_path", self.telemetry_path),
+            ("web", "config_file", self.web_config_file),
+            ("log", "level", self.log_level),
+            ("log", "format", self.log_format),
+        ]
+        return [setting for setting in found if setting[2] is not None]
+
 
 def load(
     path: Path, overrides: Overrides | None = None, environ: Mapping[str, str] = os.environ
@@ -134,21 +155,36 @@ def load(
         ConfigError: naming the file, the path in it, the found and the allowed values.
 
     """
-    document, where = read_yaml(path, environ), f"{path}: "
-    return build(document, where, overrides or Overrides(), environ)
+    overrides = overrides or Overrides()
+    document, where = read_document(path, overrides, environ), f"{path}: "
+    try:
+        return build(document, where)
+    except ConfigError as error:
+        raise ConfigError(overrides.name_origin(str(error), where)) from error
 
 
-def build(
-    document: dict[str, Any], where: str, overrides: Overrides, environ: Mapping[str, str]
-) -> AgentConfig:
+def read_document(path: Path, overrides: Overrides, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Read a configuration file; flags and the environment replace its values.
+
+    Raises:
+        ConfigError: it is no YAML, or names a variable that is not set.
+
+    """
+    document = read_yaml(path, environ)
+    overrides.apply(document)
+    for key, name in WORKLOAD_VARIABLES.items():  # a pod's manifest has them there
+        if environ.get(name):
+            _set(document, "workload", key, environ[name])
+    return document
+
+
+def build(document: dict[str, Any], where: str) -> AgentConfig:
     """Check a file's content, and complete it; ``where`` begins each error.
 
     Raises:
         ConfigError: as `load`.
 
     """
-    _override(document, overrides, where)
-    _override_workload(document, environ, where)
     limits = decode(LimitsConfig, document.get("limits", {}), join(where, "limits"))
     sources = document.get("sources")
     if document.get("role") != Role.HUB or sources:  # a hub's source is what agents push
@@ -173,30 +209,10 @@ def effective(config: AgentConfig) -> dict[str, Any]:
     return document
 
 
-def _override(document: dict[str, Any], overrides: Overrides, where: str) -> None:
-    for section, key, value in (
-        ("web", "listen", list(overrides.listen) or None),
-        ("web", "telemetry_path", overrides.telemetry_path),
-        ("web", "config_file", overrides.web_config_file),
-        ("log", "level", overrides.log_level),
-        ("log", "format", overrides.log_format),
-    ):
-        if value is not None:
-            _set(document, section, key, value, where)
-
-
-def _override_workload(document: dict[str, Any], environ: Mapping[str, str], where: str) -> None:
-    """Set version and image from the environment: a pod's manifest has them there."""
-    for key, name in WORKLOAD_VARIABLES.items():
-        if environ.get(name):
-            _set(document, "workload", key, environ[name], where)
-
-
-def _set(document: dict[str, Any], section: str, key: str, value: object, where: str) -> None:
+def _set(document: dict[str, Any], section: str, key: str, value: object) -> None:
     found = document.setdefault(section, {})
-    if not isinstance(found, dict):
-        raise ConfigError(f"{join(where, section)}: wanted a mapping")
-    found[key] = value
+    if isinstance(found, dict):
+        found[key] = value
 
 
 def _default_spool(document: dict[str, Any]) -> None:

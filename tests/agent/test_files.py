@@ -1,5 +1,6 @@
 import os
 import stat
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -100,3 +101,24 @@ def test_a_folder_that_this_user_may_not_enter_is_an_error(tmp_path: Path) -> No
             check_folder(closed / "below", "state_dir")
     finally:
         os.seteuid(before)
+
+
+@pytest.mark.parametrize("mode", [0o500, 0o300, 0o600])
+def test_a_folder_that_this_user_may_not_use_is_an_error(mode: int) -> None:
+    before = os.geteuid()
+    with tempfile.TemporaryDirectory() as name:  # pytest's own has parents that are closed
+        Path(name).chmod(0o755)
+        folder = Path(name) / "state"
+        folder.mkdir()
+        os.chown(folder, before or 65534, -1)
+        folder.chmod(mode)
+        os.seteuid(before or 65534)
+        try:
+            with pytest.raises(OutputError, match=r"^state_dir '.*Permission denied$"):
+                check_folder(folder, "state_dir")
+            if not mode & 0o200:
+                with pytest.raises(OutputError, match=r"^state_dir '.*Permission denied$"):
+                    check_folder(folder / "below", "state_dir")
+        finally:
+            os.seteuid(before)
+            folder.chmod(0o700)

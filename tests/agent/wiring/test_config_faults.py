@@ -1,7 +1,9 @@
+import socket
 from pathlib import Path
 
 import pytest
 
+from agent.wiring.agent_config import Overrides
 from agent.wiring.config_faults import MAX_FAULTS, check_file
 
 _WRONG = """\
@@ -14,13 +16,14 @@ timezone: Nowhere
 unknown: 1
 hub: {{push_to: ["https://user:pw@hub:1"], token_file: {folder}/token}}
 """
+_TLS = "cluster: {{bootstrap_servers: ['k:1'], security: {{protocol: SSL, ca_file: {0}}}}}\n"
 
 
-def faults(folder: Path, text: str) -> list[str]:
+def faults(folder: Path, text: str, overrides: Overrides | None = None) -> list[str]:
     (folder / "agent.yaml").write_text(text)
     return [
         fault.replace(f"{folder}/", "")
-        for fault in check_file(folder / "agent.yaml", environ={}).faults
+        for fault in check_file(folder / "agent.yaml", overrides, environ={}).faults
     ]
 
 
@@ -71,6 +74,11 @@ def test_a_fault_hides_no_other(tmp_path: Path, text: str, keys: list[str]) -> N
         "otlp: {{endpoint: 'https://127.0.0.1:1', ca_file: {0}}}",
         "hub: {{push_to: ['https://hub:1'], token_file: {0}}}",
         "web: {{config_file: {0}}}",
+        "hub: {{push_to: ['https://hub:1'], ca_file: {0}}}",
+        "hub: {{push_to: ['https://hub:1'], certificate_file: {0}}}",
+        "role: hub\nhub: {{token_file: {0}}}",
+        _TLS + "samples: {{kafka: {{topic: t}}}}",
+        _TLS + "role: hub\nhub: {{topic: t}}",
     ],
 )
 def test_a_file_that_run_cannot_read_is_a_fault(tmp_path: Path, section: str) -> None:
@@ -106,3 +114,83 @@ def test_of_thousands_of_faults_the_first_are_named(tmp_path: Path) -> None:
         *(f"agent.yaml: sources[{i}].paths: is missing" for i in range(MAX_FAULTS)),
         "agent.yaml: there may be more faults; correct these first",
     ]
+
+
+@pytest.mark.parametrize(
+    "section", ["hub: {{token_file: {0}}}", "hub: {{ca_file: {0}, certificate_file: {0}}}"]
+)
+def test_a_file_that_run_does_not_read_is_no_fault(tmp_path: Path, section: str) -> None:
+    text = "sources: [{type: logs, paths: [/a]}]\n" + section.format(tmp_path / "nowhere")
+    assert faults(tmp_path, text) == []
+
+
+def test_a_file_of_one_source_hides_none_of_another(tmp_path: Path) -> None:
+    source = (
+        "- {{type: proxy, listen: 'a:{0}', upstream: ['k:1'], tls: {{listen: {{cert_file: {1}}}}}}}"
+    )
+    places = tmp_path / "1.pem", tmp_path / "2.pem"
+    rows = [source.format(number, place) for number, place in enumerate(places, 9000)]
+
+    first, second = faults(tmp_path, "\n".join(["sources:", *rows]))
+
+    assert "1.pem" in first
+    assert "2.pem" in second
+
+
+_SET = " (set by a flag or the environment)"
+
+
+def test_settings_of_flags_and_environment_are_checked_with_the_rest(tmp_path: Path) -> None:
+    wrong = Overrides(
+        listen=("127.0.0.1:0", "nope"),
+        telemetry_path="metrics",
+        web_config_file=f"{tmp_path}/web.yaml",
+        log_level="loud",
+        log_format="xml",
+    )
+
+    found = faults(tmp_path, "sources: [{type: logs, paths: [/a]}]\nunknown: 1\n", wrong)
+
+    assert sorted(fault for fault in found if ": unknown: " not in fault) == [
+        "agent.yaml: log.format: unknown 'xml'; allowed: json, logfmt" + _SET,
+        "agent.yaml: log.level: unknown 'loud'; allowed: debug, error, info, warning" + _SET,
+        "agent.yaml: web.listen[1]: found 'nope', wanted host:port such as :12472" + _SET,
+        "agent.yaml: web.telemetry_path: found 'metrics', wanted a path such as /metrics"
+        " that is not below /- or /api" + _SET,
+        "web.yaml: cannot be read: No such file or directory",
+    ]
+    assert len(found) == 6
+
+
+def test_settings_of_flags_and_environment_replace_wrong_ones(tmp_path: Path) -> None:
+    text = (
+        "sources: [{type: logs, paths: [/a]}]\nlog: {level: loud, format: xml}\n"
+        "web: {listen: [nope], telemetry_path: metrics}\n"
+    )
+    right = Overrides(
+        listen=("127.0.0.1:0",), telemetry_path="/m", log_level="info", log_format="json"
+    )
+
+    assert len(faults(tmp_path, text)) == 4
+    assert faults(tmp_path, text, right) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("999.9.9.9:0", "cannot listen on '999.9.9.9:0': Name or service not known"),
+        ("192.0.2.1:0", "cannot listen on '192.0.2.1:0': Cannot assign requested address"),
+    ],
+)
+def test_an_address_that_is_not_this_machines_is_a_fault(
+    tmp_path: Path, address: str, reason: str
+) -> None:
+    text = f"sources: [{{type: logs, paths: [/a]}}]\nweb: {{listen: ['{address}']}}\n"
+    assert faults(tmp_path, text) == [reason]
+
+
+def test_a_port_that_the_agent_uses_already_is_no_fault(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as agent:
+        address = f"127.0.0.1:{agent.getsockname()[1]}"
+        text = f"sources: [{{type: logs, paths: [/a]}}]\nweb: {{listen: ['{address}']}}\n"
+        assert faults(tmp_path, text) == []
