@@ -1,4 +1,4 @@
-"""The page on the configuration: every key with its type, its default and what its class says."""
+"""The page on the configuration: every key with its type, default and description."""
 
 import ast
 import inspect
@@ -33,7 +33,7 @@ _ELSEWHERE = {
 _ABOUT = {
     "cluster": "The cluster's name, and how it is reached.",
     "role": "What is seen: clients beside it, whole groups by itself, or what agents push.",
-    "host": "The label `host` of members that tell no other.",
+    "host": "The label `host` of members without one of their own.",
     "state_dir": "For the checkpoint and the spool.",
     "workload": "Version and image of the application, where one agent has one application.",
     "apps": "Groups' applications: a name, and the groups or `re:` expressions that it has.",
@@ -77,7 +77,7 @@ def configuration() -> str:
 
 
 def sentence(cls: type) -> str:
-    """Return what a class says of itself in its first paragraph."""
+    """Return the first paragraph of a class's docstring."""
     return plain((inspect.getdoc(cls) or "").partition("\n\n")[0])
 
 

@@ -1,17 +1,17 @@
-"""The manual page, of what each command says with ``--help``."""
+"""The manual page, from each command's ``--help``."""
 
 import click
 
 _FRAME = r""".\" made from the code by `make docs`
 .TH REBALANCE\-AGENT 1 "" "kafka\-rebalance\-agent" "User Commands"
 .SH NAME
-rebalance\-agent \- say when a Kafka consumer group rebalances, why, and what it costs
+rebalance\-agent \- show when a Kafka consumer group rebalances, why, and what it costs
 .SH SYNOPSIS
 .B rebalance\-agent
 .I COMMAND
 [\fIOPTIONS\fR] [\fIARGUMENTS\fR]
 .SH DESCRIPTION
-An agent beside Kafka clients: it reads what clients, brokers or the network tell already, keeps a
+An agent beside Kafka clients: it reads what clients, brokers or the network show already, keeps a
 status for each consumer and Kafka Streams instance, and gives it to Prometheus, to recorded
 samples and to a page.
 .SH COMMANDS

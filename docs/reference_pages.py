@@ -27,7 +27,7 @@ _WIDTH = 96
 _ABOUT = {
     "schema": "The schema's version.",
     "id": "Of what happened, to whom and when: the same event has the same id, whoever saw it.",
-    "kind": "What the record tells.",
+    "kind": "What the record reports.",
     "ts": "When it happened; of a group's rebalance, when it began.",
     "agent": "Who recorded it.",
     "seq": "Its number at this agent.",
@@ -52,7 +52,7 @@ _ABOUT = {
     "field": "On a change: the attribute; the names are below.",
     "before": "On a change: the value before; null where none was known.",
     "after": "On a change: the value since.",
-    "source": "Which source told.",
+    "source": "The source that reported it.",
     "ended_ts": "When it ended.",
     "seconds": "From its start to its end.",
     "straggler": "The member that the others waited for.",

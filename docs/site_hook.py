@@ -1,4 +1,4 @@
-"""MkDocs' hook: pages beside what they tell of are part of the site, and links reach them.
+"""MkDocs' hook: pages beside what they describe are part of the site, and links reach them.
 
 A link in the repository goes from file to file; in the site the folder `docs` is the root.
 """

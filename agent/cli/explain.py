@@ -169,7 +169,7 @@ def _explain_records(
         known = ", ".join(near or sorted(seen)[:5]) or "none"
         nothing = f"no record of group {group!r}; groups that were seen: {known}"
         if found.malformed and not found.records:
-            nothing += f"\nno line is a record; of a log or a capture, say: {_REPLAY}"
+            nothing += f"\nno line is a record; for a log or a capture, run: {_REPLAY}"
         raise RecordsError("\n".join([*found.faults, nothing]))
     analysis = analyze(found.records)
     if since_s is not None:

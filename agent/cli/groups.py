@@ -286,7 +286,7 @@ def _expand(
     faults = [_down_text(each) for each in listed.down]
     for name in names:
         if not is_pattern(name) and name not in found:
-            found.append(name)  # its description says what it is
+            found.append(name)  # its description has its type
         elif is_pattern(name) and not any(map(match_any([name], ""), found)):
             faults.append(f"Error: {name!r} matches no group")
     return tuple(found), faults

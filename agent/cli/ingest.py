@@ -59,7 +59,7 @@ _TOPIC = "kafka://"
     "--kafka-properties",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="What Kafka's client is told (security.protocol=..., sasl.jaas.config=...).",
+    help="Properties of Kafka's client (security.protocol=..., sasl.jaas.config=...).",
 )
 @click.option(
     "--keep-days",

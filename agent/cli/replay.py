@@ -48,7 +48,7 @@ Examples:
     "--source",
     type=click.Choice(SOURCES),
     help="What the files are: logs of clients, logs of brokers, librdkafka's statistics (JSON "
-    "lines), captures (pcap, pcapng), or logs and captures of the same clients, told apart by "
+    "lines), captures (pcap, pcapng), or logs and captures of the same clients, distinguished by "
     "their first bytes. A PATH of another source is SOURCE:PATH. Default: by each file's content.",
 )
 @click.option(

@@ -30,7 +30,7 @@ class _Slots:
 
 
 class SilenceTracker:
-    """Silences of the agents that were heard of last, as `read_silences` finds them in records."""
+    """Silences of the latest agents, as `read_silences` finds them in records."""
 
     def __init__(self, max_agents: int) -> None:
         """``max_agents`` are kept."""

@@ -117,7 +117,7 @@ def stop_first_lines() -> Lines:
 
 
 def assignor_lines(now: str | None) -> Lines:
-    """Return the lines of the cooperative assignor: two deploys in Java, as its guide says.
+    """Return the lines of the cooperative assignor: two deploys in Java, as in its guide.
 
     The first one keeps the assignor that members have now, else old and new ones have none in
     common.

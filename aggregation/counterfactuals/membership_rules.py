@@ -67,7 +67,7 @@ def propose_unique_instance_ids(history: PastIncidents) -> Change | None:
 def propose_separate_groups(history: PastIncidents) -> Change | None:
     """Propose a group for each program where client ids show several programs in one.
 
-    Programs are told apart by the first word of their client ids. The rebalances of one program
+    Programs are distinguished by the first word of their client ids. The rebalances of one program
     stay; those of the others read on. What moves, or waits for a member that is away, is its own.
     The others' share of the rest is taken as their share of the members, so the confidence is low.
     Members that are seen in no incident are not counted.

@@ -451,7 +451,7 @@ def _cause(trigger: Trigger) -> str:
     name = RebalanceStatus.NONE.label if trigger.code is None else trigger.code.label
     known = "" if trigger.code is None else name
     reason = shorten(trigger.reason or "", _REASON_CHARS, placeholder=" …")  # whole in the timeline
-    return ": ".join(part for part in (known, reason) if part) or "no reason told"
+    return ": ".join(part for part in (known, reason) if part) or "no reason given"
 
 
 def _clock(at: float) -> str:

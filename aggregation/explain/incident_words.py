@@ -393,7 +393,7 @@ def _name_instances(threads: Iterable[_Of]) -> dict[_Of, str]:
 
 
 def _has_own_name(member: _Of) -> bool:
-    """Check for a name that tells the member from others of its group that have its client id."""
+    """Check for a name that no other member of its group has among those with its client id."""
     return member.name not in {"", member.client_id}
 
 

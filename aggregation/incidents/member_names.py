@@ -1,7 +1,7 @@
 """Names of a group's members, as people read them. Pure.
 
 Theory of operation. A member is shown by its client id. Where several members of the group have
-that client id, the first of these texts that tells the member apart follows in brackets:
+that client id, the first of these texts that distinguishes the member follows in brackets:
 ``group.instance.id``, host, log file (its last parts, as many as it takes), member id. So a member
 has one name in all incidents of its group, and replicas of one Deployment have their pods' names.
 
@@ -108,7 +108,7 @@ def _order(member: MemberRef) -> tuple[str, str, str, int]:
 
 
 def _shorten_files(files: Sequence[str]) -> list[str]:
-    """Return the last parts of files, as few as tell all of them apart."""
+    """Return the last parts of files, as few as distinguish all of them."""
     parts = [_PARTS.split(file) for file in files]
     wanted = len(set(files))
     for count in range(1, _PARTS_MAX):

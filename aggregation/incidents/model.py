@@ -227,7 +227,7 @@ class Incident:
     """All its clients are librdkafka, which joins a cooperative group again without a poll."""
 
     def name_of(self, member: MemberRef) -> str:
-        """Return a member's name: its client id, with what tells it from others that have it."""
+        """Return a member's name: its client id, with a distinction from others that have it."""
         return self.names.get(member) or member.client_id
 
     @property

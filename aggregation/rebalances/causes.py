@@ -23,7 +23,7 @@ _FOLLOW_UPS = {
 _REFUSED_S = 1.0
 """A member that was frozen looks at its metadata, then sends its heartbeat: within one poll."""
 SCHEDULED = r"(?i)follow-?up rebalance scheduled for (\S+)"
-"""What Kafka Streams says when it rejoins by itself; group 1 is when, in several formats."""
+"""The text of Kafka Streams when it rejoins by itself; group 1 is the time, in several formats."""
 AT_ONCE = r"0|1970-01-01.*"
 """What group 1 is when it does so at once: time 0."""
 

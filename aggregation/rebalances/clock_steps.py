@@ -42,7 +42,7 @@ LOOK_S = SKEW_S
 """A step is no longer before the first sync that shows it: older rebalances are over."""
 _LEAST_LOOK_S = 60.0
 _SAME_S = 1.0
-"""Offsets of one clock differ by less: a member hears of an assignment within a poll."""
+"""Offsets of one clock differ by less: a member gets its assignment within a poll."""
 _LARGE_S = 30.0
 _PROOFS = 2
 """Generations, or other events, that must show a step."""

@@ -15,7 +15,7 @@ from metrics.model.sample import Outcome
 from metrics.model.status import RebalanceStatus
 
 Workload = tuple[str, str]
-"""Host and client id without what tells one instance from the next."""
+"""Host and client id without the parts that differ between instances."""
 ROLLOUT_S = 600.0
 """A member of the same workload that comes this soon after another has gone takes its place."""
 STOP_S = 60.0
@@ -198,5 +198,5 @@ _OWN_PART = re.compile(
 
 @lru_cache(maxsize=4096)  # it is asked for by pairs of members
 def workload(member: MemberRef) -> Workload:
-    """Return host and client id without what tells one instance from the next."""
+    """Return host and client id without the parts that differ between instances."""
     return _OWN_PART.sub("", member.host), _OWN_PART.sub("", member.client_id)

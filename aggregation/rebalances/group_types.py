@@ -1,6 +1,6 @@
 """Groups that were converted from the classic protocol to a new one, or back. Pure.
 
-Theory of operation. Classic rebalances are told apart by generations, those of the new protocols by
+Theory of operation. Classic rebalances differ by their generations, those of the new protocols by
 time. The broker converts a classic group when its first member joins by the new protocol, and back
 when the last one has gone. While any member of the new protocol is there, classic members go one by
 one, too. So records are split by the spans of such members: from the first record of each to its

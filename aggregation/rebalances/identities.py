@@ -6,7 +6,7 @@ only known one of its group. Records that share a member id or an episode are on
 have the host of the latest. A name goes before an address, which a second agent on the wire sees;
 where all members whose address and name are known have one name, the address is that machine's.
 Inspection, which asks the coordinator, comes last. An admin that
-removes a static member names its instance alone. Members of one client id and host are told apart
+removes a static member names its instance alone. Members of one client id and host are separated
 by their member ids (`aggregation.rebalances.twins`).
 
 Source: incidents.md 1a.13 and 1a.14.

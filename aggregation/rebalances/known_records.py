@@ -19,7 +19,7 @@ from aggregation.rebalances.wrong_times import correct_wrong_times
 from metrics.model.sample import Sample, parse_time
 
 Watermark = Callable[[str], float]
-"""Up to when an agent has told all that it saw (Unix seconds)."""
+"""Up to when an agent has reported all that it saw (Unix seconds)."""
 
 _place_of = attrgetter("ts", "seq")
 """A record's place: a restart reads them by time, not as they arrived. Those of `replay` have no
@@ -31,7 +31,7 @@ class KnownRecords(NamedTuple):
 
     records: Sequence[Sample]
     heard: Mapping[str, float]
-    """When each agent was last heard of (Unix seconds)."""
+    """Time of each agent's last report (Unix seconds)."""
     now: float
     """An open rebalance lasts until then (Unix seconds)."""
     silences: Silences
@@ -53,7 +53,7 @@ def prepare_records(
 ) -> KnownRecords:
     """Return records of all groups as they are explained; repeated ones count once.
 
-    An agent has told at least what is up to its last record, or ``watermark`` knows more. ``now``
+    An agent has reported at least all up to its last record, or ``watermark`` knows more. ``now``
     is Unix seconds, by default the latest of these times. ``clocks`` are steps of clocks that older
     records have shown. ``silences`` are those of agents; by default the records show them.
     """
@@ -71,7 +71,7 @@ def prepare_records(
 
 
 def last_heard(records: Iterable[Sample], watermark: Watermark | None = None) -> dict[str, float]:
-    """Return when each agent was last heard of (Unix seconds)."""
+    """Return the time of each agent's last report (Unix seconds)."""
     latest: dict[str, str] = {}
     for record in records:
         latest[record.agent] = max(record.ts, latest.get(record.agent, ""))

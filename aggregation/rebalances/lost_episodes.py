@@ -1,4 +1,4 @@
-"""Episodes without an end whose agent cannot tell it any more: pure.
+"""Episodes without an end that their agent cannot report any more: pure.
 
 An agent that lives ends each episode, as `lost` after `stale_after` at the latest. A pod that is
 killed takes its agent with it, a full disk or a new ``state_dir`` its records. Without an end, the

@@ -119,7 +119,7 @@ class ExplainedRebalance:
 
     @property
     def partitions_moved(self) -> int | None:
-        """How many another member has now; None: neither all seen members nor polls tell."""
+        """How many another member has now; None: neither all seen members nor polls show it."""
         polled = [finding.moved for finding in self.findings if finding.moved is not None]
         if polled:  # a poll knows all members
             return sum(polled)
@@ -210,7 +210,7 @@ def explain_rebalances(
     """Return the rebalances of all groups, explained, by their start.
 
     Records that appear twice count once; their order is all one. The arguments are those of
-    `prepare_records`. A member is missed only where its agent had told all of it: what it saw
+    `prepare_records`. A member is missed only where its agent had reported all of it: what it saw
     may still be on its way.
     """
     return explain_known(prepare_records(records, watermark, now, silences=silences))
@@ -514,7 +514,7 @@ def _read_starts(records: Iterable[Sample]) -> dict[GroupRef, dict[tuple[str, ..
 
 
 def _is_told(departure: Departure, group: _Group) -> bool:
-    """Tell whether a member's absence was noticed before it said so itself."""
+    """Check whether a member's absence was noticed before the member reported it."""
     return departure.kind is DepartureKind.EXPIRED and departure.member.key in group.away
 
 
@@ -531,7 +531,7 @@ def _find_origin(trigger: Trigger, group: _Group) -> str | None:
 
 
 def _note_the_stale(round_: RebalanceSegments, group: _Group) -> None:
-    """A static member that is told that its generation is old had not been removed."""
+    """A static member that gets ILLEGAL_GENERATION had not been removed."""
     for piece in round_.consumers:
         if any(step.code is RebalanceStatus.STALE_MEMBER for step in piece.steps):
             gone = group.away.get(piece.member.key)

@@ -199,7 +199,7 @@ def infer_root_cause(
             at=round_.started_at,
             member=next(iter(absent)),
             code=RebalanceStatus.UNKNOWN_MEMBER,
-            reason="it took no part any more, and had not said that it leaves: its session expired",
+            reason="it took no part any more and had sent no leave: its session expired",
         )
     return unknown_trigger(round_, absent)
 
@@ -276,7 +276,7 @@ def unknown_trigger(round_: RebalanceSegments, absent: Collection[MemberRef]) ->
 def _missing(absent: Collection[MemberRef]) -> str:
     if absent:
         names = ", ".join(sorted(member.client_id for member in absent))
-        return f"what became of {names}: gone, and no source told when"
+        return f"what became of {names}: gone, and no source reported when"
     return "the member that began it: no agent sees it"
 
 

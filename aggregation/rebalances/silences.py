@@ -1,7 +1,7 @@
 """Silences of agents: what an agent did not see proves nothing about its members. Pure.
 
 Theory of operation. An agent that writes periodic samples writes them as long as it has members. A
-hole between its records is an outage, or a time without members. The members tell the two apart. A
+hole between its records is an outage, or a time without members. The members distinguish the two. A
 member that is there behind the hole without a join was there all the time, as far as anybody
 knows: it left and joined again unseen, or it took part unseen. One that joins as new was away.
 Times count in slots of ten minutes, so that a table's counts of them give the same silences as the
@@ -68,7 +68,7 @@ def select_silences(
 ) -> list[SilentSpan]:
     """Return the long ones of an agent's holes, which are pairs of slots with none between.
 
-    There are ``regular`` pairs without a hole. ``first`` are holes that tell nothing of its usual
+    There are ``regular`` pairs without a hole. ``first`` are holes that prove nothing of its usual
     distance of slots, which is the median one.
     """
     usual = median([*[1] * min(regular, len(holes) + 1), *(b - a for a, b in holes)] or [1])

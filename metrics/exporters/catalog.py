@@ -94,7 +94,7 @@ SIGNALS_UNPARSED = Metric(
     "Entries that looked like a client's own and could not be read.",
 )
 SOURCE_MEMBERS = Metric(
-    "rebalance_agent_source_members", GAUGE, ("source",), "Members that the source tells of."
+    "rebalance_agent_source_members", GAUGE, ("source",), "Members that the source reports."
 )
 SIGNALS_SUPPRESSED = Metric(
     "rebalance_agent_signals_suppressed_total",
@@ -204,7 +204,7 @@ CONSUMER_STATUS = Metric(
     "kafka_consumer_rebalance_status",
     GAUGE,
     _CONSUMER,
-    "Rebalance status 0-10 of a consumer; 0 says that no rebalance is going on.",
+    "Rebalance status 0-10 of a consumer; 0 means that no rebalance is going on.",
 )
 STREAMS_PEAK = Metric(
     "kafka_streams_rebalance_status_peak",
@@ -237,7 +237,7 @@ COORDINATOR_STATE = Metric(
     "kafka_group_state",
     GAUGE,
     (*_GROUP, "state"),
-    "1 for the state that the group's coordinator tells, 0 for the others of its type.",
+    "1 for the state that the group's coordinator reports, 0 for the others of its type.",
 )
 GROUP_LAG = Metric(
     "kafka_group_lag",

@@ -105,7 +105,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename={"from_
     group_instance_id: str | None = None
     host: str = ""
     log_file: str | None = None
-    """The member's own log file: it tells members of one client id and host apart."""
+    """The member's own log file: it distinguishes members of one client id and host."""
     from_: int | None = None
     to: int | None = None
     peak: int | None = None

@@ -54,7 +54,7 @@ STREAMS_CODES = tuple(code for code in RebalanceStatus if code >= RebalanceStatu
 HELP = {
     RebalanceStatus.NONE: "no rebalance is going on",
     RebalanceStatus.COORDINATOR_REQUESTED: "the coordinator answered REBALANCE_IN_PROGRESS",
-    RebalanceStatus.NEW_MEMBER: "the member joins and was told to use a member id",
+    RebalanceStatus.NEW_MEMBER: "the member joins, with the member id that the coordinator gave it",
     RebalanceStatus.UNKNOWN_MEMBER: "the coordinator no longer knows the member",
     RebalanceStatus.STALE_MEMBER: "the member's generation or epoch is out of date",
     RebalanceStatus.DROPPED_GROUP: "the member left because its poll interval expired",

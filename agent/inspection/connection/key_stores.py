@@ -1,6 +1,6 @@
 """Java's key stores (JKS, PKCS12) as PEM: trusted certificates, and a key with its chain.
 
-Java detects the format by content, whatever the type says, and so does this module. JKS is Sun's
+Java detects the format by content, whatever its type, and so does this module. JKS is Sun's
 own format: certificates in plain, keys under a cipher of SHA-1. PKCS12 needs the extra ``stores``.
 """
 

@@ -159,7 +159,7 @@ class CaptureSource:
             )
         if self._counts["lost_packets"]:
             self._warn_once(
-                "capture_lost_packets", "raise net.core.rmem_max; what they told is unknown"
+                "capture_lost_packets", "raise net.core.rmem_max; their content is unknown"
             )
         if self._counts["encrypted"]:
             self._warn_once(

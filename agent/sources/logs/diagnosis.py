@@ -289,7 +289,7 @@ _CONSUMERS = re.compile(
 )
 """Marks of a consumer or of another source's file: a producer's log names Kafka, too."""
 _CLIENTS = re.compile(rb"\[Consumer clientId=[^\]\n]{0,300}, groupId=(?!null\])|#consumer-\d")
-"""Marks of clients that say themselves whether they are in a group."""
+"""Marks of clients that print whether they are in a group."""
 _JOINING = re.compile(rb"\(Re-\)joining group|: Joining group \"")
 _JOINED = re.compile(rb"(?i:joined group)|JoinGroup response: GenerationId|[Cc]ompleted join")
 _UNREACHED = re.compile(
@@ -357,7 +357,7 @@ def diagnose(
     if mixed:
         yield (
             f"several processes write as {', '.join(mixed)}: names, member ids or generations come "
-            f"back, so their lines cannot be told apart; {KEEP_NAMES}"
+            f"back, so their lines cannot be distinguished; {KEEP_NAMES}"
         )
     if _FENCED.search(sample):
         yield "a client was fenced: another one has the same group.instance.id, and this one dies"

@@ -86,7 +86,7 @@ class LogSource(FileTail):
 
 
 def _warn_of_mixed(stream: str, client: ClientState) -> None:
-    """Warn of a log whose numbers are wrong: its clients cannot be told apart, or not surely."""
+    """Warn of a log whose numbers are wrong: its clients cannot be distinguished, or not surely."""
     hint = OWN_IDS if client.member.member_id else KEEP_NAMES
     extra = {"path": stream, "clients": client.describe(), "hint": hint}
     _log.warning("log_clients_mixed", extra=extra)

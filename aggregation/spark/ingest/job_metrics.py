@@ -13,7 +13,7 @@ from aggregation.spark.errors import SparkSetupError
 from aggregation.spark.ingest.progress import IngestProgress
 
 
-@dataclass(frozen=True, eq=False)  # registries tell collectors apart by identity
+@dataclass(frozen=True, eq=False)  # registries distinguish collectors by identity
 class JobMetrics(Collector):
     """Metrics of one ingest."""
 

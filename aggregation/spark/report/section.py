@@ -65,7 +65,7 @@ class Section:
     rows_shown: int = ROWS_SHOWN
     """Rows on the page; 0: it has no place there, only files."""
     speaks: Callable[[Row], bool] = bool
-    """Check whether a row has something to say; the files have the others, too."""
+    """Check whether a row has content; the files have the others, too."""
 
 
 def no_chart(rows: Rows) -> Chart | None:

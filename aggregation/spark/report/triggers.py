@@ -62,7 +62,7 @@ def chart(rows: Rows) -> Chart | None:
 SECTION = Section(
     name="triggers",
     title="Members that triggered most",
-    note="With the host, the main cause (its colour) and what the client said last. Rebalances "
+    note="With the host, the main cause (its colour) and the client's last reason. Rebalances "
     "whose trigger nobody knows are not here.",
     empty="No rebalance of this period has a known trigger.",
     query=QUERY,

@@ -106,7 +106,7 @@ REBALANCES = T.StructType(
 ``is_end``: the last members left, which is nobody's rebalance. ``partitions_moved`` and ``lag`` are
 known where members or inspection report them. ``offsets`` are the agents' clock offsets, measured
 at the ends of a generation (`clock_offsets`). ``incident`` is the id of the incident that it is
-part of, and ``plan`` says whether somebody wanted that: planned or unplanned.
+part of, and ``plan`` is whether somebody wanted that: planned or unplanned.
 """
 
 CARRIED = T.StructType(

@@ -385,7 +385,7 @@ _OF_NO_MEMBER = (SampleKind.ANNOTATION.value, SampleKind.AGENT.value)
 def timestamps(records: DataFrame) -> DataFrame:
     """Return the first and last time and the number of each agent's records by group and day.
 
-    Hashes of its members tell which agents report the same ones.
+    Hashes of its members show which agents report the same ones.
     """
     member = F.xxhash64("cluster", "group", "scope", "client_id", "host", "group_instance_id")
     known = F.when(F.col("client_id").isNotNull(), member)

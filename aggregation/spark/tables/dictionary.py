@@ -47,7 +47,7 @@ RECORDS: Table = {
     "member_id": _c("string", "Member id that the coordinator gave", source="client or broker"),
     "group_instance_id": _c("string", "group.instance.id of a static member", source="client"),
     "host": _c("string", "Configured host, else the log's, else the peer's address"),
-    "log_file": _c("string", "The member's own log file, which tells equal names apart"),
+    "log_file": _c("string", "The member's own log file, which distinguishes equal names"),
     "from": _c("bigint", "Status before a transition", _CODE),
     "to": _c("bigint", "Status after a transition, or that is held", _CODE),
     "peak": _c("bigint", "Highest status since the last periodic sample", _CODE),

@@ -240,7 +240,7 @@ def test_a_log_in_place_of_records_is_named(tmp_path: Path) -> None:
     found = explain("g", "--from", str(tmp_path / "app.log"))
 
     assert found.exit_code == 1
-    assert "no line is a record; of a log or a capture, say: rebalance-agent replay" in found.stderr
+    assert "no line is a record; for a log or a capture, run: rebalance-agent" in found.stderr
 
 
 def test_lines_on_stdin() -> None:

@@ -235,7 +235,7 @@ def test_two_members_of_one_name_and_two_agents_are_two() -> None:
 
 
 def test_log_that_goes_on_is_of_a_member_that_has_not_left() -> None:
-    """Logs of some clients name no member id, so two of one name cannot be told apart."""
+    """Logs of some clients name no member id, so two of one name cannot be distinguished."""
     members = after(got(raised(2, 10.0), synced(11.0), left(20.0)), 21.0, "a")
     tracker = Tracker(CONFIG)
     there = run(tracker, raised(2, 12.0), synced(13.0))

@@ -236,7 +236,7 @@ class TestInference:
         found = episodes(*round_of(2, 100.0, C))
 
         assert story(found) == [(Certainty.UNKNOWN, None, None)]
-        assert found[0].trigger.missing == "what became of a, b: gone, and no source told when"
+        assert found[0].trigger.missing == "what became of a, b: gone, and no source reported when"
 
     def test_long_rebalance_may_have_waited_for_a_member_that_then_expired(self) -> None:
         slow = round_of(2, 100.0, B, C)

@@ -364,7 +364,7 @@ class Follower:
                 log.close()
         self._go_on(rest)
         if at is None:
-            self._before = before  # a missing file says nothing about the files beside it
+            self._before = before  # a missing file proves nothing about the files beside it
         return at is not None
 
     def _without_read(self, logs: Sequence[OpenLog]) -> list[OpenLog]:

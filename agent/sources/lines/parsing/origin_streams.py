@@ -22,7 +22,7 @@ _MAX_ORIGINS = 1_000
 _STEP_BACK_S = 5.0
 """Lines of several threads are less out of order; a clock that runs back by more was set."""
 _TICK_S = 0.001
-"""The first line behind a step is later by this: its time alone tells it from the one before."""
+"""The first line behind a step is later by this: its time alone shows that it is another line."""
 _MAX_PROCESSES = 64
 """Process ids of one origin; a restart begins a new one."""
 

@@ -46,7 +46,7 @@ _COLOURS = re.compile(rb"\x1b\[[\d;]{0,32}m")
 def find_margins(head: bytes, is_document: IsDocument) -> list[Change]:
     """Return the functions that remove the margins of a log, the outermost first.
 
-    ``head`` are its first bytes; ``is_document`` says whether a text is more than a line an entry.
+    ``head`` are its first bytes; ``is_document`` is true of a text beyond a line an entry.
     """
     changes = list[Change]()
     while len(changes) < _MARGINS:

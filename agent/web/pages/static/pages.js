@@ -12,7 +12,7 @@
     return `${Math.floor(seconds)} s ago`;
   };
 
-  // The agent's clock, not the reader's, says how long ago something was.
+  // How long ago something was is by the agent's clock, not by the reader's.
   let skew = 0;
   const setSkew = (page) => {
     const stamp = page.querySelector("[data-stamp] time");
