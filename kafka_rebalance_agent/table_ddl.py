@@ -1,9 +1,6 @@
-"""DDL of the tables: ``python -m kafka_rebalance_agent.table_ddl ENGINE LOCATION [delta]``.
+"""DDL of the tables: ``python -m kafka_rebalance_agent.table_ddl ENGINE LOCATION [delta]``."""
 
-ENGINE is ``trino`` or ``athena``.
-"""
-
-import sys
+import click
 
 from kafka_rebalance_agent import enter
 
@@ -34,14 +31,15 @@ def delta_statements(engine: str, location: str) -> list[str]:
     return [schema, *(ddl.trino_delta(table, location) for table in TABLES)]
 
 
-def main() -> None:
-    """Print the statements that the arguments name."""
-    makers = {(): statements, ("delta",): delta_statements}
-    make = makers.get(tuple(sys.argv[3:]))
-    if len(sys.argv) < 3 or make is None or sys.argv[1] not in {"trino", "athena"}:
-        sys.exit(__doc__)
-    print(";\n\n".join(make(*sys.argv[1:3])) + ";")  # noqa: T201 - its output
+@click.command()
+@click.argument("engine", type=click.Choice(["trino", "athena"]))
+@click.argument("location")
+@click.argument("table_format", type=click.Choice(["parquet", "delta"]), default="parquet")
+def main(engine: str, location: str, table_format: str) -> None:
+    """Print the statements that make the tables of LOCATION known to ENGINE."""
+    make = delta_statements if table_format == "delta" else statements
+    click.echo(";\n\n".join(make(engine, location)) + ";")
 
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="python -m kafka_rebalance_agent.table_ddl")

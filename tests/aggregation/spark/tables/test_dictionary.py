@@ -1,9 +1,13 @@
 """The data dictionary has every column as it is; the DDL made of it parses."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 import sqlglot
+from click.testing import CliRunner
 from sqlglot import exp
 
 from aggregation.spark.rollups.group_rebalances import INCIDENTS, REBALANCES
@@ -11,7 +15,7 @@ from aggregation.spark.rollups.rollups import ROLLUPS
 from aggregation.spark.tables.ddl import athena, trino
 from aggregation.spark.tables.dictionary import TABLES
 from aggregation.spark.tables.schema import QUARANTINE, RECORD
-from kafka_rebalance_agent.table_ddl import delta_statements, statements
+from kafka_rebalance_agent.table_ddl import delta_statements, main, statements
 
 SCHEMAS = {
     "transitions": RECORD,
@@ -80,3 +84,22 @@ def test_delta_tables_are_registered_by_their_place() -> None:
         "CALL delta.system.register_table(schema_name => 'rebalances', "
         "table_name => 'transitions', table_location => 's3://b/t/transitions')"
     )
+
+
+def test_the_statements_may_be_cut_by_their_reader() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "kafka_rebalance_agent.table_ddl", "trino", "s3://bucket/t"]
+
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+
+    os.close(writer)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("arguments", [[], ["trino"], ["presto", "s3://b/t"], ["trino", "t", "no"]])
+def test_wrong_arguments_are_a_usage(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments)
+
+    assert result.exit_code == 2
+    assert "Usage: " in result.output
