@@ -223,6 +223,22 @@ def test_monitors_find_what_inject_labels() -> None:
     assert monitor["spec"]["podMetricsEndpoints"][0]["port"] == "rebalances"
 
 
+@pytest.mark.parametrize(
+    ("values", "scheme"),
+    [
+        ("", "http"),
+        ("hub.webSecret=own", "https"),
+        ("hub.webSecret=own,monitors.scheme=http", "http"),
+    ],
+)
+def test_the_hub_is_scraped_as_agents_reach_it(values: str, scheme: str) -> None:
+    (monitor,) = of_kind(
+        render(CHART, "--set", f"monitors.enabled=true,{values}"), "ServiceMonitor"
+    )
+
+    assert monitor["spec"]["endpoints"][0]["scheme"] == scheme
+
+
 def test_the_librarys_sidecar_is_the_one_that_inject_adds(tmp_path: Path) -> None:
     manifests = render(EXAMPLE)
     (deployment,) = manifests

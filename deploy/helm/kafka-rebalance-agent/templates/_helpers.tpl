@@ -36,8 +36,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end }}
 
+{{- define "agent.hubScheme" -}}
+{{ ternary "https" "http" (not (empty .Values.hub.webSecret)) }}
+{{- end }}
+
 {{- define "agent.hubUrl" -}}
-{{ ternary "https" "http" (not (empty .Values.hub.webSecret)) }}://{{ include "agent.fullname" . }}-hub.{{ .Release.Namespace }}:{{ .Values.hub.service.port }}
+{{ include "agent.hubScheme" . }}://{{ include "agent.fullname" . }}-hub.{{ .Release.Namespace }}:{{ .Values.hub.service.port }}
 {{- end }}
 
 {{- define "agent.hubConfig" -}}
