@@ -187,3 +187,21 @@ def test_grafana_of_the_compose_file_finds_its_dashboards(compose: dict[str, Any
     assert str(home.parent) == provider["options"]["path"]
     assert f"../../dashboards/grafana:{home.parent}:ro" in grafana["volumes"]
     assert json.loads(shown.read_text())["title"]
+
+
+@pytest.mark.parametrize("name", ["ingest", "report"])
+def test_what_sparks_containers_write_is_mounted_for_it(compose: dict[str, Any], name: str) -> None:
+    service = compose["services"][name]
+    writable = {
+        target
+        for _, target, *mode in (mount.split(":") for mount in service["volumes"])
+        if "ro" not in mode
+    }
+    # `report` keeps its rollups beside the tables
+    written = {
+        value
+        for option, _, value in (text.partition("=") for text in service["command"])
+        if option in {"--tables", "--output"}
+    }
+
+    assert written <= writable
