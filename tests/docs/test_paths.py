@@ -10,6 +10,8 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted(ROOT.glob("benchmarks/*.md")),
+    *sorted(ROOT.glob("deploy/**/*.md")),
+    *sorted(ROOT.glob("dashboards/*.md")),
 ]
 _FOLDERS = ("agent", "aggregation", "metrics", "dashboards", "deploy", "docs", "tests", "tools")
 _NAMED = re.compile(
