@@ -23,6 +23,9 @@ from agent.timed_opener import open_timed
 from metrics.model.sample import MALFORMED
 
 DEFAULT_URL = "http://localhost:12472"
+_CA_FILE = "REBALANCE_AGENT_CA_FILE"
+_UNKNOWN_AUTHORITY = {18, 19, 20, 21}
+"""OpenSSL's X509_V_ERR_* of an issuer that is not trusted; others are of names and times."""
 _TIMEOUT_S = 30.0
 """For the whole of a response."""
 _RESPONSE_BYTES = 256 << 20
@@ -56,7 +59,8 @@ def ask(url: str, what: str, answer_type: Any = Any, **query: object) -> Any:
         with error:
             raise RecordsError(f"{place}: {_complaint(error)}") from error
     except (OSError, HTTPException, *MALFORMED) as error:
-        raise RecordsError(f"{place}: {_cause(error)}; wanted a running agent or hub") from error
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        raise RecordsError(f"{place}: {reason_of(cause)}; wanted {_wanted(cause)}") from error
 
 
 def _read(answer: HTTPResponse | urllib.error.HTTPError) -> bytes:
@@ -72,10 +76,12 @@ def _read(answer: HTTPResponse | urllib.error.HTTPError) -> bytes:
     return body
 
 
-def _cause(error: Exception) -> str:
-    """Return an error without the wrapping of urllib, in the system's words."""
-    cause = error.reason if isinstance(error, urllib.error.URLError) else error
-    return reason_of(cause)
+def _wanted(cause: BaseException | str) -> str:
+    match cause:
+        case ssl.SSLCertVerificationError(verify_code=code) if code in _UNKNOWN_AUTHORITY:
+            return f"its authority in {_CA_FILE}"
+        case _:
+            return "a running agent or hub"
 
 
 def _without_user(url: str) -> tuple[str, str]:
@@ -90,7 +96,7 @@ def _without_user(url: str) -> tuple[str, str]:
 
 
 def _tls() -> ssl.SSLContext:
-    name = "REBALANCE_AGENT_CA_FILE"
+    name = _CA_FILE
     try:
         if authorities := os.environ.get(name):
             check_certificates(Path(authorities))

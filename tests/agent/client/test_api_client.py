@@ -40,6 +40,7 @@ def test_an_agent_with_tls_and_users(place: Place, monkeypatch: pytest.MonkeyPat
         assert wrong.stderr.startswith(refused)
         assert nobody.stderr.startswith(refused)
         assert trustless.stderr.startswith(f"Error: https://localhost:{server.port}: ")
+        assert "wanted its authority in REBALANCE_AGENT_CA_FILE" in trustless.stderr
         assert "CERTIFICATE_VERIFY_FAILED" in trustless.stderr
 
     monkeypatch.setenv("REBALANCE_AGENT_CA_FILE", str(place.folder / "ca.pem"))
