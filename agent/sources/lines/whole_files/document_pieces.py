@@ -5,12 +5,9 @@ its last whole entry, and the rest follows with what comes. A form without a kno
 or an entry that is longer, is read by lines from there on.
 """
 
-import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from agent.sources.lines.fields.record_dumps import Split
 from agent.sources.lines.whole_files.documents import (
@@ -19,6 +16,8 @@ from agent.sources.lines.whole_files.documents import (
     find_cut,
     find_growing,
     find_json_end,
+    find_list,
+    find_none,
     find_table_names,
     iterate_lines,
     split_json,
@@ -31,10 +30,6 @@ WHOLE_MAX_BYTES = 12 << 20
 """Of a document or an entry that is held; to read one takes five times its length, and thirty times
 that of an object of empty lists."""
 _MORE_BYTES = 2 << 20
-_JSON_MARK = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]')
-_CLOSING = bytes.maketrans(b"[{", b"]}")
-_BEFORE_LIST_BYTES = 1 << 14
-_BETWEEN = b" \t\r\n,"
 _GROWTH = 1.5
 """Of a piece without a whole entry, before the next look."""
 READ_BY_LINES = (
@@ -90,42 +85,8 @@ def _find_cut(split: Split, text: bytes) -> tuple[Split, FindEnd, bytes]:
     if isinstance(split, partial):
         table = find_table_names(text.lstrip())
         if table is None:
-            return split, _find_none, text
+            return split, find_none, text
         return (*find_growing(TABLE, table[0]), table[1])
     if split is split_json and text.lstrip()[:1] == b"{" and find_json_end(text) == 0:
-        return _find_list(text)
-    return split, find_cut(split) or _find_none, text
-
-
-def _find_list(text: bytes) -> tuple[Split, FindEnd, bytes]:
-    """Return how an object is cut within its first list of objects, and the text within that.
-
-    A store's API returns such an object, as of CloudWatch and Elasticsearch. What stands before and
-    around the list is read again with each piece.
-    """
-    open_brackets = bytearray()
-    for found in _JSON_MARK.finditer(text, 0, _BEFORE_LIST_BYTES):
-        mark = found[0]
-        if mark in {b"[", b"{"}:
-            if mark == b"{" and open_brackets[-1:] == b"[":
-                begin = text[: found.start()]
-                ends = bytes(open_brackets[::-1].translate(_CLOSING))
-                return partial(_split_within, begin, ends), find_json_end, text[found.start() :]
-            open_brackets += mark
-        elif mark in {b"]", b"}"}:
-            del open_brackets[-1:]
-    return split_json, _find_none, text
-
-
-def _split_within(begin: bytes, ends: bytes, data: bytes) -> Iterator[Any]:
-    """Yield the objects of a document that has these entries of its list; the last has its end."""
-    whole = begin + data.strip(_BETWEEN)
-    try:
-        json.loads(whole)
-    except (ValueError, RecursionError):
-        whole += ends
-    return split_json(whole)
-
-
-def _find_none(_text: bytes) -> int:
-    return 0
+        return find_list(text)
+    return split, find_cut(split) or find_none, text

@@ -55,6 +55,10 @@ _AWS_OBJECT = re.compile(rb"(?m)^\d{4}-\d\d-\d\dT[\d:.]{8,15}\+00:00 (?:\S{1,512
 """The time and the stream's name, above an object: `aws logs tail --format json`."""
 _AWS_LINE = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}000\+00:00 \S")
 """A line of `aws logs tail`: objects may follow, of other messages."""
+_JSON_MARK = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]')
+_CLOSING = bytes.maketrans(b"[{", b"]}")
+_BEFORE_LIST_BYTES = 1 << 14
+_BETWEEN = b" \t\r\n,"
 _BETWEEN_OBJECTS = re.compile(r"[\s,]{0,64}(?:[\[\]](?=[\s,\]{]|\Z)[\s,]{0,64}){0,4}(?=\{|\Z)")
 _IS_OBJECT = re.compile(r"\{\s{0,64}(?:[\"}]|\Z)")
 _DECODER, _TEXTS_OF_NUMBERS = json.JSONDecoder(), json.JSONDecoder(parse_int=str)
@@ -104,9 +108,15 @@ def _find_strings(text: bytes) -> Split | None:
 
 
 def _is_export(line: bytes) -> bool:
-    """Return whether a line holds several entries, as the response of a store's API does."""
+    """Return whether a line holds several entries, as the response of a store's API does.
+
+    The line may be cut: of a long one, the whole objects in its list count.
+    """
     found = decode(line.decode(errors="replace")) if len(line) > 1 else None
-    return found is not None and split_export(found) != [found]
+    if found is None:
+        split, find_end, rest = find_list(line)
+        found = next(split(rest[: find_end(rest)]), None)
+    return isinstance(found, dict) and split_export(found) != [found]
 
 
 def _encode(found: Any) -> str:
@@ -230,6 +240,41 @@ def _breaks_off(error: json.JSONDecodeError, text: str) -> bool:
     """Return whether an object only lacks its end; it may be within a word, as ``null``."""
     is_in_text = error.msg.startswith("Unterminated string")
     return is_in_text or error.pos >= len(text.rstrip()) - _WORD_CHARS
+
+
+def find_list(text: bytes) -> tuple[Split, FindEnd, bytes]:
+    """Return how an object is cut within its first list of objects, and the text within that.
+
+    A store's API returns such an object, as of CloudWatch and Elasticsearch. What stands before and
+    around the list is read again with each piece.
+    """
+    open_brackets = bytearray()
+    for found in _JSON_MARK.finditer(text, 0, _BEFORE_LIST_BYTES):
+        mark = found[0]
+        if mark in {b"[", b"{"}:
+            if mark == b"{" and open_brackets[-1:] == b"[":
+                begin = text[: found.start()]
+                ends = bytes(open_brackets[::-1].translate(_CLOSING))
+                return partial(_split_within, begin, ends), find_json_end, text[found.start() :]
+            open_brackets += mark
+        elif mark in {b"]", b"}"}:
+            del open_brackets[-1:]
+    return split_json, find_none, text
+
+
+def _split_within(begin: bytes, ends: bytes, data: bytes) -> Iterator[Any]:
+    """Yield the objects of a document that has these entries of its list; the last has its end."""
+    whole = begin + data.strip(_BETWEEN)
+    try:
+        json.loads(whole)
+    except (ValueError, RecursionError):
+        whole += ends
+    return split_json(whole)
+
+
+def find_none(_text: bytes) -> int:
+    """Return 0, as of a form without a known end."""
+    return 0
 
 
 def split_yaml(data: bytes) -> Iterator[Any]:

@@ -28,6 +28,8 @@ _ROWS = 50
 """Rows that show the columns of a table without known names."""
 _ENOUGH_ROWS = 10
 _STAMP_CHARS = 40
+_CELL_MAX_CHARS = 1 << 30
+"""More than any text that is held. A table ended at a cell of more than the default, 128 Ki."""
 _STAMPS, _ANY_DAY = TimestampReader(None), 1.8e9
 _EPOCH = re.compile(r"\d{10}(?:\d{3}){0,3}(?:\.\d{1,9})?", re.ASCII)
 _TIME, _MESSAGE, _HOST = "time", "message", "pod"
@@ -171,6 +173,7 @@ def _is_stamp(cell: str) -> bool:
 
 
 def _read_rows(text: bytes, delimiter: str, *, strict: bool = False) -> Iterator[list[str]]:
+    csv.field_size_limit(_CELL_MAX_CHARS)
     file = io.StringIO(text.decode(errors="replace"), newline="")
     return csv.reader(file, delimiter=delimiter, strict=strict)
 
@@ -182,6 +185,7 @@ def _split_table(
 
     With ``has_head`` the first row has other names, and is left out.
     """
+    csv.field_size_limit(_CELL_MAX_CHARS)
     file = io.StringIO(data.decode(errors="replace"), newline="")
     rows = csv.DictReader(file, names, delimiter=delimiter)
     try:

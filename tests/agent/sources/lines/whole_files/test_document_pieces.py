@@ -85,6 +85,10 @@ FORMS = {
         },
         indent=2,
     ),
+    "events in one line": lambda entries: json.dumps({"logGroup": "g", "events": entries}),
+    "hits in one line": lambda entries: json.dumps(
+        {"took": 1, "hits": {"total": {"value": 2}, "hits": [{"_source": e} for e in entries]}}
+    ),
     "table": _csv,
     "YAML": _yaml,
     "journald": _journal,

@@ -65,6 +65,25 @@ def test_table_is_read_as_the_log_in_it(form: str, name: str, tmp_path: Path) ->
     assert found
 
 
+@pytest.mark.parametrize("head", [["@timestamp", "@message"], ["When", "What"]])
+@pytest.mark.parametrize("size", [1 << 18, 2 << 20])
+def test_rows_behind_a_long_cell_are_read(head: list[str], size: int, tmp_path: Path) -> None:
+    """Python's own reader ends at a cell of 128 KiB."""
+    joining = "Request joining group due to: need to re-join with the given member-id: m"
+    rows = [
+        [f"2026-11-21T06:00:0{n}Z", f"[Consumer clientId=c{n}, groupId=g] {joining}{n}"]
+        for n in range(4)
+    ]
+    rows[2][1] += "\n" + "x" * size
+    text, table = io.StringIO(), tmp_path / "app.csv"
+    csv.writer(text, quoting=csv.QUOTE_ALL).writerows([head, *rows])
+    table.write_text(text.getvalue())
+
+    found = {client for _, client, _, _ in replay(table)}
+
+    assert found >= {"c0", "c1", "c3"}
+
+
 @pytest.mark.parametrize("head", [["Created", "Instance", "Entry"], []])
 def test_column_of_pods_keeps_replicas_apart(head: list[str], tmp_path: Path) -> None:
     text = io.StringIO()
