@@ -1,9 +1,7 @@
 """``rebalance-agent ingest``: samples from spools and topics into tables, with Spark."""
 
-import signal
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +11,14 @@ import click
 from agent.cli.spark_exit import spark_exit
 from agent.cli.spark_jars import find_jars, jar_options
 from agent.errors import reason_of
+from agent.processes.ending import EndInTime
 from agent.small_files import read_text
 
 if TYPE_CHECKING:
     from aggregation.spark.ingest.job import IngestSource
 
 _TOPIC = "kafka://"
+_STOPPED = "stopped before the end; the next run goes on from here"
 
 
 @click.command(
@@ -94,11 +94,17 @@ def ingest(  # noqa: PLR0913 - one argument an option
 
     Events (transition, lost, signal, episode) go to DIR/transitions, periodic samples to
     DIR/samples, lines that are no record to DIR/quarantine with the reason, file and offset. Killed
-    at any moment, the next run goes on from there. With --once the exit code is 1 where a source
-    has no file at all.
+    at any moment, the next run goes on from there. Ctrl-C and SIGTERM end it within 10 s. With
+    --once the exit code is 1 where a source has no file at all.
     """
-    notify = partial(click.echo, err=True)
-    with spark_exit():
+    notify, stopping = partial(click.echo, err=True), threading.Event()
+
+    def stop() -> None:
+        stopping.set()
+        notify("ends after this batch, or within 10 s")
+
+    with EndInTime(lambda: notify(f"Error: {_STOPPED}")) as ending, spark_exit():
+        ending.watch(stop)
         from aggregation.spark.ingest.job import IngestConfig, ingest_session  # noqa: PLC0415
         from aggregation.spark.session.jars import Need  # noqa: PLC0415
         from aggregation.spark.tables.table_place import TableFormat  # noqa: PLC0415
@@ -121,14 +127,14 @@ def ingest(  # noqa: PLR0913 - one argument an option
             metrics_file=metrics_file,
             jars=find_jars(needs, jars, notify, offline=offline),
         )
-        with ingest_session(config, notify) as job, _signals() as stopping:
+        with ingest_session(config, notify) as job:
             queries = job.start()
             if not once:
                 notify(f"reading {', '.join(places)}; Ctrl-C ends")
             job.wait(queries, stopping.is_set)
             notify(str(job.done))
     if once and stopping.is_set():
-        raise click.ClickException("stopped before the end; the next run goes on from here")
+        raise click.ClickException(_STOPPED)
 
 
 def _sources(places: Sequence[str], properties: Path | None) -> list["IngestSource"]:
@@ -157,18 +163,3 @@ def _properties(path: Path) -> dict[str, str]:
             raise click.UsageError(f"{path}:{number}: found {name!r}, wanted NAME=VALUE")
         pairs[name.strip()] = value.strip()
     return pairs
-
-
-@contextmanager
-def _signals() -> Iterator[threading.Event]:
-    """Provide an event that SIGINT and SIGTERM set, for a clean end between two batches."""
-    stopping = threading.Event()
-    before = {
-        number: signal.signal(number, lambda *_: stopping.set())
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield stopping
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,5 +1,6 @@
 """The exit of the Spark commands: one sentence on stderr and the exit code."""
 
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,7 +18,11 @@ class _SetupFailure(click.ClickException):
 
 @contextmanager
 def spark_exit() -> Iterator[None]:
-    """Check that Spark is installed; turn its errors into exit codes."""
+    """Check that Spark is installed; turn its errors into exit codes.
+
+    SIGTERM ends it as Ctrl-C does: temporary files are removed.
+    """
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         require_spark()
         yield
@@ -25,3 +30,5 @@ def spark_exit() -> Iterator[None]:
         raise _SetupFailure(str(error)) from error
     except SparkJobError as error:
         raise click.ClickException(str(error)) from error
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -32,8 +32,10 @@ _log = logging.getLogger(__name__)
 class EndInTime:
     """Ends the process within `LIMIT_S` of a signal, from `watch` to the end of the context."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Callable[[], None] | None = None) -> None:
+        """``report`` writes the last line of a forced end; by default it is logged."""
         self._drained = threading.Event()
+        self._report = report or _report
 
     def __enter__(self) -> Self:
         self._before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
@@ -67,13 +69,9 @@ class EndInTime:
         if self._drained.wait(LIMIT_S):
             time.sleep(_REST_S)
             os._exit(0)
-        _force()
-
-
-def _force() -> None:
-    threading.Thread(target=_report, name="last line", daemon=True).start()
-    time.sleep(_LOG_S)
-    os._exit(1)
+        threading.Thread(target=self._report, name="last line", daemon=True).start()
+        time.sleep(_LOG_S)
+        os._exit(1)
 
 
 def _report() -> None:

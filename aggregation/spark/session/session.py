@@ -186,21 +186,30 @@ def _running_session(
     if not _master_is_chosen():
         own["SPARK_LOCAL_IP"] = "127.0.0.1"  # a host name that nothing resolves stops Spark
     notify("starting Spark (about 5 s)")
-    with java_environment(os.environ, notify) as environ, _environ(own | environ):
-        gateway = _launch(conf, log_fd, keep_fds)
-        spark = _start(conf, gateway)
-    silence = logging.NullHandler()  # py4j logs tracebacks to a root without handlers
+    with _silent_py4j():
+        with java_environment(os.environ, notify) as environ, _environ(own | environ):
+            gateway = _launch(conf, log_fd, keep_fds)
+            spark = _start(conf, gateway)
+        try:
+            yield spark
+        except (Py4JNetworkError, ConnectionError) as error:
+            if (code := _wait_for_death(gateway)) is not None:
+                raise _SparkError(_explain_death(code)) from error
+            raise
+        finally:
+            with suppress(Py4JNetworkError, ConnectionError):  # Java may be gone
+                spark.stop()
+            _end_jvm(gateway)
+
+
+@contextmanager
+def _silent_py4j() -> Iterator[None]:
+    """Keep py4j's tracebacks out of a root logger without handlers."""
+    silence = logging.NullHandler()
     logging.getLogger().addHandler(silence)
     try:
-        yield spark
-    except (Py4JNetworkError, ConnectionError) as error:
-        if (code := _wait_for_death(gateway)) is not None:
-            raise _SparkError(_explain_death(code)) from error
-        raise
+        yield
     finally:
-        with suppress(Py4JNetworkError, ConnectionError):  # Java may be gone
-            spark.stop()
-        _end_jvm(gateway)
         logging.getLogger().removeHandler(silence)
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -69,6 +70,46 @@ def test_killed_between_table_and_checkpoint_each_id_is_there_once(tmp_path: Pat
     assert Counter(periodic) == ids(tables / "samples")
     assert f"{len(samples)} known already" in again.stderr
     assert again.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "code"),
+    [
+        ("ingest", signal.SIGTERM, 1),
+        ("ingest", signal.SIGINT, 1),
+        ("report", signal.SIGTERM, 130),
+        ("report", signal.SIGINT, 130),
+    ],
+)
+def test_a_signal_while_spark_starts_ends_a_command_in_time(
+    tmp_path: Path, name: str, number: signal.Signals, code: int
+) -> None:
+    """SIGTERM ended it at once and left Spark's log, and Ctrl-C could show a traceback."""
+    spool, tables, temporary = tmp_path / "spool", tmp_path / "tables", tmp_path / "temporary"
+    write_spool(spool, fleet(1, days=1, sampled_every_s=7200).samples)
+    temporary.mkdir()
+    if name == "ingest":
+        arguments = command(name, "--once", "--from", spool, "--tables", tables)
+    else:
+        day = tables / "transitions" / "day=2026-11-21"
+        day.mkdir(parents=True)
+        (day / "part-0.parquet").touch()
+        arguments = command(name, "--tables", tables, "--output", tmp_path / "out")
+    with subprocess.Popen(
+        arguments, env=os.environ | {"TMPDIR": str(temporary)}, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        while "starting Spark" not in (line := process.stderr.readline()):
+            assert line
+        process.send_signal(number)
+        began = time.monotonic()
+        rest = process.stderr.read()
+        took_s = time.monotonic() - began
+
+    assert (process.returncode, "Traceback" in rest) == (code, False), rest
+    assert took_s < DEADLINE_S / 20
+    assert name == "ingest" or not list(temporary.glob("*.log"))
+    assert not list(tmp_path.glob("out/.*"))
 
 
 @pytest.mark.field  # the short demo needs none either
