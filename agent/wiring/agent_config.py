@@ -6,13 +6,13 @@ command line resolves the last two, as they name the same settings; `Overrides` 
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from agent.config.addresses import parse_address
+from agent.config.addresses import Address, parse_address
 from agent.config.cluster import ClusterConfig
 from agent.config.codec import decode, encode, format_duration, format_size, join
 from agent.config.group_patterns import GroupsConfig, app_rules, group_filter
@@ -239,8 +239,10 @@ def _check(config: AgentConfig, where: str) -> None:
         _check_zone(config.timezone, join(where, "timezone"))
     if not config.web.listen:
         raise ConfigError(f"{join(where, 'web.listen')}: wanted at least one address")
-    for i, address in enumerate(config.web.listen):
-        parse_address(address, join(where, f"web.listen[{i}]"), DEFAULT_LISTEN)
+    _check_listen(config.web.listen, join(where, "web.listen"))
+    if config.samples.spool.dir == config.state_dir:  # each has a lock of that name
+        wanted = "wanted a folder of its own, such as one in state_dir"
+        raise ConfigError(f"{join(where, 'samples.spool.dir')}: found state_dir, {wanted}")
     if not TELEMETRY_PATH.fullmatch(config.web.telemetry_path):
         found = f"found {config.web.telemetry_path!r}"
         wanted = "wanted a path such as /metrics that is not below /- or /api"
@@ -257,6 +259,15 @@ def _check(config: AgentConfig, where: str) -> None:
     _check_inspection(config, where)
     ours, is_hub = (config.samples.kafka, config.hub.topic), config.role is Role.HUB
     check_topics(*ours, config.cluster.bootstrap_servers, is_hub=is_hub, where=where)
+
+
+def _check_listen(addresses: Sequence[str], where: str) -> None:
+    seen = set[Address]()
+    for i, text in enumerate(addresses):
+        address = parse_address(text, f"{where}[{i}]", DEFAULT_LISTEN)
+        if address in seen and address.port:
+            raise ConfigError(f"{where}[{i}]: found {text!r} twice")
+        seen.add(address)
 
 
 def _check_inspection(config: AgentConfig, where: str) -> None:

@@ -16,6 +16,7 @@ timezone: Nowhere
 unknown: 1
 hub: {{push_to: ["https://user:pw@hub:1"], token_file: {folder}/token}}
 """
+_OWN_FOLDER = "wanted a folder of its own, such as one in state_dir"
 _TLS = "cluster: {{bootstrap_servers: ['k:1'], security: {{protocol: SSL, ca_file: {0}}}}}\n"
 
 
@@ -187,6 +188,21 @@ def test_an_address_that_is_not_this_machines_is_a_fault(
 ) -> None:
     text = f"sources: [{{type: logs, paths: [/a]}}]\nweb: {{listen: ['{address}']}}\n"
     assert faults(tmp_path, text) == [reason]
+
+
+@pytest.mark.parametrize(
+    ("section", "fault"),
+    [
+        ("web: {listen: ['a:1', 'b:1', 'a:1']}", "web.listen[2]: found 'a:1' twice"),
+        (
+            "state_dir: /s\nsamples: {spool: {dir: /s/}}",
+            f"samples.spool.dir: found state_dir, {_OWN_FOLDER}",
+        ),
+    ],
+)
+def test_what_excludes_itself_is_a_fault(tmp_path: Path, section: str, fault: str) -> None:
+    text = f"sources: [{{type: logs, paths: [/a]}}]\n{section}\n"
+    assert f"agent.yaml: {fault}" in faults(tmp_path, text)
 
 
 def test_a_port_that_the_agent_uses_already_is_no_fault(tmp_path: Path) -> None:
