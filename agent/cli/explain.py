@@ -152,6 +152,8 @@ def _left_out(found: Found) -> Iterator[str]:
         yield f"{found.malformed} lines were no record and were left out"
     if found.first_malformed:
         yield f"  the first: {found.first_malformed}"
+    if found.older:
+        yield f"{found.older} older records were left out, as there are too many"
     if found.future:
         first = found.future[0]
         yield f"{len(found.future)} records are more than a day ahead and were left out"

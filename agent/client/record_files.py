@@ -35,6 +35,8 @@ STDIN = "-"
 _AHEAD_S = 86_400.0
 _LOOKS = 100
 """At a spool that is written meanwhile; files come and go once a second at most."""
+RECORDS_MAX = 400_000
+"""Records of one group that are held, some 1.6 KiB each; a packed file may have millions."""
 
 
 @dataclass(slots=True)
@@ -51,6 +53,16 @@ class Found:
     """Records of the group that a wrong clock has written; they are left out."""
     faults: list[str] = field(default_factory=list)
     """Faults of files. Records before a fault are among `records`."""
+    older: int = 0
+    """Records of the group that are left out, as there are `RECORDS_MAX` newer ones."""
+
+    def add(self, record: Sample) -> None:
+        """Add a record; of twice as many as may be, the older half is left out."""
+        self.records.append(record)
+        if len(self.records) >= 2 * RECORDS_MAX:
+            self.records.sort(key=lambda each: each.ts)
+            del self.records[:-RECORDS_MAX]
+            self.older += RECORDS_MAX
 
 
 def read_records(place: str, group: str) -> Found:
@@ -136,7 +148,7 @@ def _take(lines: Iterable[bytes], group: str, found: Found, place: str) -> None:
             continue
         found.groups.add(clip_name(record.group))
         if record.group == group or record.kind is SampleKind.AGENT:
-            found.records.append(clip_record(record)[0])
+            found.add(clip_record(record)[0])
 
 
 def _from_tables(path: Path, group: str) -> Found:

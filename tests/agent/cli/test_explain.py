@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agent.cli import main
+from agent.client import record_files
 from agent.client.record_files import read_records
 from metrics.model.names import NAME_MAX_CHARS
 from metrics.model.sample import decode, encode
@@ -447,3 +448,24 @@ def test_error_says_what_was_wanted(
     found = explain(*[arg.replace("SPOOL", str(spool)) for arg in args])
 
     assert (found.exit_code, text in found.stderr) == (exit_code, True)
+
+
+def test_of_too_many_records_the_newest_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A packed file of 8 MB with 10,000 times the same records took 500 MB."""
+    monkeypatch.setattr(record_files, "RECORDS_MAX", 10)
+    log = Path("tests/golden/dialects/java-consumer-3.0-4.3/input.log")
+    replayed = CliRunner().invoke(main, ["replay", "--source", "logs", str(log)]).stdout
+    lines = [line for line in replayed.splitlines() if json.loads(line)["kind"] == "transition"]
+    group = json.loads(lines[0])["group"]
+    lines = [line for line in lines if json.loads(line)["group"] == group]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines * 20) + "\n")
+
+    found = record_files.read_records(str(tmp_path), group)
+    shown = CliRunner().invoke(main, ["explain", group, "--from", str(tmp_path)])
+
+    assert len(found.records) < 20
+    assert found.older + len(found.records) == 20 * len(lines)
+    assert max(each.ts for each in found.records) == max(json.loads(line)["ts"] for line in lines)
+    assert f"{found.older} older records were left out" in shown.stderr
