@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from agent.sources.base import Tick
-from agent.sources.lines.parsing.line_parser import LineParser, ParsedLine
+from agent.sources.lines.parsing.line_parser import LINE_LIMIT, LineParser, ParsedLine
 from agent.sources.lines.parsing.log_end import LogEnd
 from agent.sources.lines.parsing.ordering import order_by_time
 from agent.sources.lines.parsing.stream_parser import StreamParser
@@ -80,8 +80,14 @@ class _Head:
         self, recording: Recording, parser: LineParser, options: ReplayOptions, diagnose: Diagnose
     ) -> None:
         notes = self._notes if parser.counts.events > 1 else ()
-        for note in (*diagnose(bytes(self._sample), parser), *notes):
+        for note in (*diagnose(bytes(self._sample), parser), *_find_long(parser), *notes):
             options.on_note(f"{recording.stream}: {note}")
+
+
+def _find_long(parser: LineParser) -> Iterator[str]:
+    if found := parser.counts.long:
+        are = "lines are" if found > 1 else "line is"
+        yield f"{found} {are} longer than {LINE_LIMIT >> 20} MiB, and not read"
 
 
 def _read_blocks(

@@ -161,6 +161,16 @@ def test_a_rule_of_the_configuration_reads_too(tmp_path: Path) -> None:
     assert (found["to"], found["app"]) == (6, "shop")
 
 
+def test_lines_that_are_too_long_to_read_are_noted(tmp_path: Path) -> None:
+    log, long = tmp_path / "app.log", b"x" * (3 << 20) + b"\n"
+    log.write_bytes(long + RECORDED.read_bytes() + long)
+
+    result = run(log)
+
+    assert result.stdout.count("\n") == run(RECORDED).stdout.count("\n")
+    assert f"{log}: 2 lines are longer than 1 MiB, and not read" in result.stderr
+
+
 def test_a_path_that_is_no_file_is_one_sentence(tmp_path: Path) -> None:
     result = CliRunner().invoke(replay, ["--source", "logs", str(tmp_path / "none.log")])
 
