@@ -136,7 +136,7 @@ def test_a_demo_without_the_lab_leads_to_it(programs: Path, tmp_path: Path) -> N
 
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
 
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert "run 'make demo-kafka' there" in done.stderr
     assert list(tmp_path.iterdir()) == []
 

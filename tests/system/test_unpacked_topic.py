@@ -77,6 +77,7 @@ def test_hub_passes_batches_that_it_cannot_hold(
 
     with running(hub):
         until(lambda: 'signals_unparsed_total{source="topic"} 400.0' in hub.get("metrics"))
+        until(lambda: len(hub.ids()) >= len(samples))  # a file of the spool takes a second
         page, peak = hub.get("metrics"), _peak_mib(hub)
 
     assert sorted(hub.ids()) == sorted(sample.id for sample in samples)
