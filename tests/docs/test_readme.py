@@ -13,7 +13,7 @@ RECORDED = ROOT / "tests" / "golden" / "dialects" / "java-consumer-3.0-4.3" / "i
 
 def test_readme_shows_the_present_answer(tmp_path: Path) -> None:
     runner = CliRunner()
-    replayed = runner.invoke(main, ["replay", "--source", "logs", str(RECORDED)])
+    replayed = runner.invoke(main, ["replay", "--source", "logs", "--signals", str(RECORDED)])
     records = tmp_path / "records.jsonl"
     records.write_text(replayed.stdout)
     answer = runner.invoke(main, ["explain", GROUP, "--from", str(records)], env={"COLUMNS": "100"})
